@@ -1,0 +1,15 @@
+//! A Kubernetes API server in one process.
+
+pub mod admission;
+pub mod apply;
+pub mod auth;
+pub mod context;
+pub mod field;
+pub mod kinds;
+pub mod names;
+pub mod patch;
+pub mod schema;
+pub mod serve;
+pub mod status;
+pub mod store;
+pub mod table;
