@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
@@ -36,7 +37,7 @@ const FORMAT: u64 = 1;
 pub(super) const FIRST_REVISION: u64 = 1;
 
 /// All objects are in memory, so redb's cache only serves the pages that the next commit touches.
-const CACHE_BYTES: usize = 4 << 20;
+const CACHE_BYTES: usize = 1 << 20;
 
 pub(super) struct Journal {
     database: Database,
@@ -90,6 +91,13 @@ impl Journal {
             Refusal::Damaged(cause) => OpenError::Damaged { path, cause: cause.into() },
             Refusal::Io(cause) => OpenError::Io { path, cause },
         })
+    }
+
+    /// A journal on storage that a test controls.
+    #[cfg(test)]
+    pub(super) fn on(storage: impl redb::StorageBackend) -> Self {
+        let database = builder().create_with_backend(storage).expect("new storage is usable");
+        Journal { database, record: Vec::new() }
     }
 
     /// Makes changes durable; when it returns, they are on the disk.
@@ -172,17 +180,14 @@ fn open_existing(path: &Path, options: Options) -> Result<(Journal, State, Strin
         Err(DatabaseError::RepairAborted) => {}
         Err(error) => return Err(error.into()),
     }
-    let recovering = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let mut database = {
-        let recovering = recovering.clone();
-        builder()
-            .set_repair_callback(move |_| recovering.store(true, std::sync::atomic::Ordering::Relaxed))
-            .open(path)?
-    };
+    let recovering = Arc::new(AtomicBool::new(false));
+    let seen = recovering.clone();
+    let mut database =
+        builder().set_repair_callback(move |_| seen.store(true, Ordering::Relaxed)).open(path)?;
     let meta = read_meta(&database)?;
     // A recovery has checked every page already. After a clean end nothing has, nor the list of free pages,
     // which this derives anew.
-    if !recovering.load(std::sync::atomic::Ordering::Relaxed) {
+    if !recovering.load(Ordering::Relaxed) {
         database.check_integrity()?;
     }
     let mut state = State::new(meta.revision, options);

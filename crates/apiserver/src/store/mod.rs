@@ -121,10 +121,15 @@ impl Store {
 
     /// Opens the store in a folder, or begins one. It blocks while it reads the file.
     pub fn open(dir: &Path, options: Options, context: &Context) -> Result<Store, OpenError> {
-        let Recovered { journal, state, id, path } = Journal::open(dir, options, context)?;
-        let shared = Arc::new(Shared::new(state, id, Some(path.clone())));
-        let writer = Writer::start(shared.clone(), journal, options.queue)
-            .map_err(|cause| OpenError::Io { path, cause })?;
+        let recovered = Journal::open(dir, options, context)?;
+        let path = recovered.path.clone();
+        Store::start(recovered, options).map_err(|cause| OpenError::Io { path, cause })
+    }
+
+    fn start(recovered: Recovered, options: Options) -> std::io::Result<Store> {
+        let Recovered { journal, state, id, path } = recovered;
+        let shared = Arc::new(Shared::new(state, id, Some(path)));
+        let writer = Writer::start(shared.clone(), journal, options.queue)?;
         Ok(Store { inner: Arc::new(Inner { shared, writer: Some(writer) }) })
     }
 
@@ -221,7 +226,7 @@ impl Shared {
     }
 
     fn commit_now(&self, ops: Vec<Op>) -> Result<Committed, CommitError> {
-        let mut state = self.state.write();
+        let state = self.state.write();
         if state.closed {
             return Err(CommitError::Closed);
         }
