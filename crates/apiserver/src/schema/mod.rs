@@ -4,6 +4,8 @@
 //! Nodes live in one arena for each document, so a recursive schema needs no reference counts,
 //! and a handle is an `Arc` and an index.
 
+pub mod raw;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
