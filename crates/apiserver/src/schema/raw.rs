@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Number, Value};
 
-/// How deep objects and lists may nest.
-const DEEPEST: usize = 10_000;
+/// How deep objects and lists may nest; what reads our store stops there, too.
+const DEEPEST: usize = 128;
 
 /// A JSON value as it was written.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,15 +51,25 @@ impl Json {
 
     /// The value as Go's untyped decoding sees it; of a repeated key the last one counts.
     pub fn into_value(self) -> Value {
+        self.convert(number)
+    }
+
+    /// The value where Go keeps the text itself: `1.0` stays a float.
+    pub(crate) fn into_verbatim_value(self) -> Value {
+        self.convert(verbatim_number)
+    }
+
+    fn convert(self, number: fn(&str) -> Value) -> Value {
         match self {
             Json::Null => Value::Null,
             Json::Bool(flag) => Value::Bool(flag),
             Json::Number(literal) => number(&literal),
             Json::String(text) => Value::String(text),
-            Json::Array(items) => Value::Array(items.into_iter().map(Json::into_value).collect()),
-            Json::Object(entries) => Value::Object(
-                entries.into_iter().map(|(key, value)| (key, value.into_value())).collect::<Map<_, _>>(),
-            ),
+            Json::Array(items) => Value::Array(items.into_iter().map(|item| item.convert(number)).collect()),
+            Json::Object(entries) => {
+                let entries = entries.into_iter().map(|(key, value)| (key, value.convert(number)));
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
         }
     }
 
@@ -88,14 +98,28 @@ impl From<Value> for Json {
 
 /// A literal as a number: integers that fit 64 bits stay integers, and so does a float without a
 /// fraction, because Go writes `1.0` as `1`.
-fn number(literal: &str) -> Value {
+pub(crate) fn number(literal: &str) -> Value {
+    match verbatim_number(literal) {
+        Value::Number(number) => whole(number).into(),
+        other => other,
+    }
+}
+
+/// A float without a fraction as the integer that Go writes for it.
+pub(crate) fn whole(number: Number) -> Number {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+            (float as i64).into()
+        }
+        _ => number,
+    }
+}
+
+fn verbatim_number(literal: &str) -> Value {
     if let Ok(integer) = literal.parse::<i64>() {
         return integer.into();
     }
     let float: f64 = literal.parse().unwrap_or(f64::MAX);
-    if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
-        return (float as i64).into();
-    }
     Number::from_f64(float).map_or(Value::Null, Value::Number)
 }
 
