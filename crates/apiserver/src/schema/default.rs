@@ -1,0 +1,1 @@
+//! Fills in the defaults that a schema carries.
