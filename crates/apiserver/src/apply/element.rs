@@ -52,9 +52,9 @@ impl Element {
                 let fields: Map<String, Value> = serde_json::from_str(content).map_err(bad)?;
                 Element::Key(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
             }
-            b'i' => {
-                Element::Index(content.parse().map_err(|_| ParseError::Content(format!("bad index: {text}")))?)
-            }
+            b'i' => Element::Index(
+                content.parse().map_err(|_| ParseError::Content(format!("bad index: {text}")))?,
+            ),
             _ => return Ok(None),
         };
         Ok(Some(element))
@@ -200,7 +200,9 @@ pub(super) fn go_json(value: &Value) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
         match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escaped.push_str(&format!("\\u{:04x}", letter as u32)),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                escaped.push_str(&format!("\\u{:04x}", letter as u32))
+            }
             _ => escaped.push(letter),
         }
     }

@@ -4,14 +4,15 @@ use serde_json::Value;
 
 use super::element::show;
 
-/// `%v`: `map[a:1 b:[x y]]`.
-pub(crate) fn plain(value: &Value) -> String {
+/// A value as Go prints it with `%v`: `map[a:1 b:[x y]]`.
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
         _ => show(value),
@@ -19,7 +20,7 @@ pub(crate) fn plain(value: &Value) -> String {
 }
 
 /// `%#v`: `map[string]interface {}{"a":1}`.
-pub(crate) fn syntax(value: &Value) -> String {
+pub(super) fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::Array(items) => {
@@ -35,7 +36,7 @@ pub(crate) fn syntax(value: &Value) -> String {
 }
 
 /// `%T`: `map[string]interface {}`.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",

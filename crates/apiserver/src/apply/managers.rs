@@ -169,7 +169,8 @@ pub(super) fn encode(managed: &Managed, object: &mut Value) {
     let seconds = |owned: &Owned| owned.time.map_or(0, |time| time.as_second());
     let mut entries: Vec<(&Id, &Owned)> = managed.iter().collect();
     entries.sort_by(|(left_id, left), (right_id, right)| {
-        let left = (left_id.operation, seconds(left), &left_id.manager, &left.api_version, &left_id.subresource);
+        let left =
+            (left_id.operation, seconds(left), &left_id.manager, &left.api_version, &left_id.subresource);
         left.cmp(&(
             right_id.operation,
             seconds(right),

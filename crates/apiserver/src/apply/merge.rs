@@ -64,7 +64,12 @@ fn merge_maps(types: &Types<'_>, map: &MapType<'_>, live: Option<&Value>, config
     Ok((!merged.is_empty()).then_some(Value::Object(merged)))
 }
 
-fn merge_lists(types: &Types<'_>, list: &ListType<'_>, live: Option<&Value>, config: Option<&Value>) -> Merged {
+fn merge_lists(
+    types: &Types<'_>,
+    list: &ListType<'_>,
+    live: Option<&Value>,
+    config: Option<&Value>,
+) -> Merged {
     let left = live.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let right = config.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if matches!(list.items, Items::Atomic) || (left.is_empty() && right.is_empty()) {
@@ -93,7 +98,11 @@ impl<'v> Index<'v> {
         for (at, item) in items.iter().enumerate() {
             match types.element(list, item) {
                 Ok(step) => {
-                    index.by_step.entry(step.clone()).and_modify(|known| *known = &Value::Null).or_insert(item);
+                    index
+                        .by_step
+                        .entry(step.clone())
+                        .and_modify(|known| *known = &Value::Null)
+                        .or_insert(item);
                     index.steps.push(step);
                 }
                 Err(why) => faults.extend(Misfits::one(format!("element {at}: {why}"))),

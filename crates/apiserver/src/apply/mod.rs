@@ -37,7 +37,7 @@ pub use compare::Changes;
 pub use element::{Element, ParseError};
 pub use error::{ApplyError, Conflict};
 pub use fields::{DecodeError, FieldSet, Path, display};
-pub(crate) use gotext::plain as go_plain;
+pub use gotext::plain as go_text;
 pub use managers::{Id, Managed, Operation, Owned, Unreadable, decode, keep_times, name_of};
 pub use scale::{ReplicaPaths, scale_fields, scale_fields_to_parent};
 pub use typed::Misfits;
@@ -155,8 +155,8 @@ pub fn apply(
             &empty
         }
     };
-    let managed = decode(live)
-        .map_err(|why| ApplyError::Other(format!("failed to decode managed fields: {why}")))?;
+    let managed =
+        decode(live).map_err(|why| ApplyError::Other(format!("failed to decode managed fields: {why}")))?;
     let attempt = |force| merge_config(kind, live, config, &managed, writer, force);
     let applied = lastapplied::or_force(kind, live, writer, attempt(force), || attempt(Force::Yes));
     let (mut object, managed) = applied?;
@@ -192,11 +192,15 @@ fn merge_config(
     let mut managed = managed.clone();
     if managed.is_empty() {
         let before = Writer { name: BEFORE_FIRST_APPLY, ..*writer };
-        managed = record(kind, &empty::object(kind), &live, managed, &before)
-            .map_err(|why| ApplyError::Other(format!("failed to create manager for existing fields: {why}")))?;
+        managed = record(kind, &empty::object(kind), &live, managed, &before).map_err(|why| {
+            ApplyError::Other(format!("failed to create manager for existing fields: {why}"))
+        })?;
     }
     let about = |what: &str, object: &Value, why: &Misfits| {
-        ApplyError::Other(format!("failed to create typed {what} object ({}): {why}", error::identity(object)))
+        ApplyError::Other(format!(
+            "failed to create typed {what} object ({}): {why}",
+            error::identity(object)
+        ))
     };
     validate(&types, config, Duplicates::Forbidden).map_err(|why| about("patch", config, &why))?;
     validate(&types, &live, Duplicates::Allowed).map_err(|why| about("live", &live, &why))?;

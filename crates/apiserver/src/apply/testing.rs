@@ -57,7 +57,8 @@ fn node(origin: Origin, notation: &Value, set: &mut Set) -> NodeId {
             Shape::Object(Object { additional, ..Object::default() })
         }
         Value::Object(fields) => {
-            let mut fields: Vec<Field> = fields.iter().map(|(name, of)| field(origin, name, of, set)).collect();
+            let mut fields: Vec<Field> =
+                fields.iter().map(|(name, of)| field(origin, name, of, set)).collect();
             fields.sort_by(|left, right| left.name.cmp(&right.name));
             Shape::Object(Object { fields: fields.into(), ..Object::default() })
         }

@@ -139,8 +139,7 @@ impl<'a> Types<'a> {
                     None => Type::Nowhere,
                 };
                 let embedded = node.embedded_resource;
-                let map =
-                    MapType { object: Some(object), other, atomic: object.atomic, preserve, embedded };
+                let map = MapType { object: Some(object), other, atomic: object.atomic, preserve, embedded };
                 Atom { map: Some(map), ..Atom::default() }
             }
         }
@@ -199,9 +198,7 @@ fn set_element(item: &Value) -> Result<Element, String> {
     match item {
         Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
         Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-        Value::Null => {
-            Err("associative list without keys has an element that's an explicit null".to_owned())
-        }
+        Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
         _ => Ok(Element::Value(item.clone())),
     }
 }
