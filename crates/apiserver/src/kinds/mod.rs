@@ -7,8 +7,14 @@
 //! ```
 
 mod apps;
+mod claims;
 mod core;
+pub mod meta;
 mod other;
+pub(crate) mod pods;
+pub(crate) mod quantity;
+pub(crate) mod selectors;
+pub(crate) mod walk;
 
 use serde_json::Value;
 
