@@ -68,7 +68,7 @@ impl SigningKey {
     }
 
     /// The public half as a JSON Web Key.
-    pub(super) fn jwk(&self) -> Value {
+    pub(crate) fn jwk(&self) -> Value {
         // An uncompressed point: a marker, then both coordinates.
         let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
         json!({

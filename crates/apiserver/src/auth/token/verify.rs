@@ -108,7 +108,7 @@ fn still_there(claims: &Value, now: Timestamp, lookup: &dyn Lookup) -> Result<Us
         let object = object.ok_or_else(|| Rejected(INVALIDATED.to_owned()))?;
         let uid = meta(&object, "uid");
         if uid != reference.uid {
-            let claim = format!("service account {} ref claim ({})", what.to_lowercase(), reference.uid);
+            let claim = format!("service account {what} ref claim ({})", reference.uid);
             return Err(Rejected(format!("{what} UID ({uid}) does not match {claim}")));
         }
         if gone(&object) { Err(Rejected(INVALIDATED.to_owned())) } else { Ok(()) }
