@@ -12,10 +12,10 @@
 pub mod files;
 pub mod identity;
 pub mod impersonate;
-//KC
+pub mod kubeconfig;
 pub mod pki;
 pub mod rbac;
-//RV
+pub mod reviews;
 pub mod token;
 
 #[cfg(test)]
