@@ -6,8 +6,7 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 
-use super::rule::quoted;
-use super::{Attributes, Found, GROUP, RoleRef, Rule, Rules, authorize, joined};
+use super::{Attributes, Found, GROUP, RoleRef, Rule, Rules, authorize, joined, quoted};
 use crate::auth::identity::MASTERS;
 use crate::status::{Error, GroupResource, Result};
 

@@ -14,6 +14,7 @@ pub use aggregate::aggregate;
 pub use escalation::{check_binding, check_role};
 pub use index::Index;
 pub use rule::Rule;
+pub(crate) use rule::quoted;
 
 use crate::auth::identity::{MASTERS, User};
 use crate::status::{Error, GroupResource};
