@@ -14,6 +14,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+pub(crate) use eval::whole;
 pub use print::print;
 
 /// A parsed path, such as `.status.conditions[?(@.type=="Ready")].status`.

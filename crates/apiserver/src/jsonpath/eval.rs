@@ -147,7 +147,7 @@ fn compare(left: &Value, right: &Value) -> Option<Option<Ordering>> {
 }
 
 /// The number as Kubernetes keeps it: `2.0` is stored as `2` and read back as a whole number.
-pub(super) fn whole(value: &Value) -> Option<i64> {
+pub(crate) fn whole(value: &Value) -> Option<i64> {
     let fits = |number: &f64| number.fract() == 0.0 && number.abs() < 9.2e18;
     value.as_i64().or_else(|| value.as_f64().filter(fits).map(|number| number as i64))
 }

@@ -72,10 +72,9 @@ impl<'a> Parser<'a> {
                 self.identifier(letter);
                 Ok(())
             }
-            Some(other) => Err(Error(format!(
-                "unrecognized character in action: U+{:04X} '{other}'",
-                u32::from(other)
-            ))),
+            Some(other) => {
+                Err(Error(format!("unrecognized character in action: U+{:04X} '{other}'", u32::from(other))))
+            }
         }
     }
 
@@ -160,9 +159,7 @@ impl<'a> Parser<'a> {
             "*" => Step::Slice(slice(":")?),
             _ if text.contains(',') => {
                 let parts = text.split(',').map(|part| format!("[{}]", part.trim_matches(' ')));
-                Step::Union(
-                    parts.map(|part| parse_at(&part, self.depth + 1)).collect::<Result<_, Error>>()?,
-                )
+                Step::Union(parts.map(|part| parse_at(&part, self.depth + 1)).collect::<Result<_, Error>>()?)
             }
             _ => match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
                 Some(key) if !key.contains('\'') => {
@@ -275,8 +272,7 @@ fn unquote(inner: &str, quote: char) -> Option<String> {
 }
 
 fn character(rest: &mut std::str::Chars<'_>, first: u32, digits: u32, radix: u32) -> Option<char> {
-    let code = (0..digits).try_fold(first, |code, _| {
-        code.checked_mul(radix)?.checked_add(rest.next()?.to_digit(radix)?)
-    })?;
+    let code = (0..digits)
+        .try_fold(first, |code, _| code.checked_mul(radix)?.checked_add(rest.next()?.to_digit(radix)?))?;
     char::from_u32(code)
 }

@@ -151,10 +151,7 @@ fn plain_dotted_paths() {
     set(&mut object, ".status.replicas", json!(2)).expect("made on the way");
     assert_eq!(object, json!({"spec": {"a": {"replicas": 5}, "word": "w"}, "status": {"replicas": 2}}));
     let error = set(&mut object, ".spec.word.below", json!(1)).expect_err("a text has no fields");
-    assert_eq!(
-        error.to_string(),
-        "value cannot be set because .spec.word is not a map[string]interface {}"
-    );
+    assert_eq!(error.to_string(), "value cannot be set because .spec.word is not a map[string]interface {}");
 }
 
 proptest! {

@@ -128,9 +128,7 @@ fn unescape(value: &str) -> Result<String, Error> {
                 Some(special @ ('\\' | ',' | '=')) => text.push(special),
                 other => {
                     let other = other.map(String::from).unwrap_or_default();
-                    return Err(Error(format!(
-                        "invalid field selector: invalid escape sequence: \\{other}"
-                    )));
+                    return Err(Error(format!("invalid field selector: invalid escape sequence: \\{other}")));
                 }
             },
             // The number is how the real server shows the character.

@@ -82,9 +82,9 @@ pub fn field_label(group: &str, version: &str, kind: &str, label: &str) -> Resul
             format!("field label not supported for {group}/{version}, Kind={kind}: {label}")
         }
         _ if known.is_some() => format!("field label not supported: {label}"),
-        _ => format!(
-            "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        ),
+        _ => {
+            format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
     }))
 }
 
@@ -104,9 +104,9 @@ pub fn field_values(group: &str, kind: &str, object: &Value, field: &str) -> Opt
         ("", "Pod", "spec.hostNetwork") | ("", "Node", "spec.unschedulable") => Some(flag(field)),
         ("", "ReplicationController", "status.replicas") => Some(count(field)),
         ("batch", "Job", "status.successful") => Some(count("status.succeeded")),
-        ("", "Event", "source") => {
-            text("source.component").filter(|source| !source.is_empty()).or_else(|| text("reportingComponent"))
-        }
+        ("", "Event", "source") => text("source.component")
+            .filter(|source| !source.is_empty())
+            .or_else(|| text("reportingComponent")),
         _ => text(field),
     };
     Some(value.unwrap_or_default())
@@ -142,7 +142,9 @@ impl CustomFields {
 
     /// The value of a selectable field, empty where the object has none.
     pub fn value(&self, object: &Value, field: &str) -> Option<String> {
-        if let Some(name) = field.strip_prefix("metadata.").filter(|name| ["name", "namespace"].contains(name)) {
+        if let Some(name) =
+            field.strip_prefix("metadata.").filter(|name| ["name", "namespace"].contains(name))
+        {
             return object["metadata"][name].as_str().map(str::to_owned);
         }
         let (_, path) = self.fields.iter().find(|(name, _)| name == field)?;

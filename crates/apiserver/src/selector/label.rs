@@ -142,7 +142,9 @@ impl Requirement {
         }
         let path = field::Path::new("values");
         let mut complain = |detail: &str| {
-            wrong.push(field::Error::invalid(&path, values.clone(), detail));
+            // An empty list is no list to Go.
+            let shown = if values.is_empty() { Value::Null } else { values.clone().into() };
+            wrong.push(field::Error::invalid(&path, shown, detail));
         };
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {

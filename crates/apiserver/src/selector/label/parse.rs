@@ -14,7 +14,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, Error> {
         match parser.peek() {
             Token::End => return Ok(requirements),
             Token::Word(_) | Token::Not => {}
-            other => return Err(Error(format!("found '{other}', expected: !, identifier, or 'end of string'"))),
+            other => {
+                return Err(Error(format!("found '{other}', expected: !, identifier, or 'end of string'")));
+            }
         }
         requirements
             .push(parser.requirement().map_err(|why| Error(format!("unable to parse requirement: {why}")))?);
