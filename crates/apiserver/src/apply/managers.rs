@@ -144,7 +144,8 @@ pub fn decode(object: &Value) -> Result<Managed, Unreadable> {
 }
 
 /// Whether the list says that nobody owns anything: it is there and empty, or has one empty entry.
-pub(super) fn is_reset(object: &Value) -> bool {
+/// (For a custom resource an empty list is as good as none.)
+pub(super) fn is_reset(object: &Value, is_custom: bool) -> bool {
     let is_zero = |entry: &Value| match entry {
         Value::Null => true,
         Value::Object(fields) => fields.values().all(|value| value.is_null() || value == ""),
@@ -152,7 +153,7 @@ pub(super) fn is_reset(object: &Value) -> bool {
     };
     match object.pointer("/metadata/managedFields") {
         Some(Value::Array(entries)) => match entries.as_slice() {
-            [] => true,
+            [] => !is_custom,
             [one] => is_zero(one),
             _ => false,
         },

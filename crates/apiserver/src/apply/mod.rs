@@ -30,7 +30,7 @@ mod updater;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::schema::Schema;
+use crate::schema::{Schema, Shape};
 use crate::status;
 
 pub use compare::Changes;
@@ -63,6 +63,16 @@ pub struct Kind<'a> {
     pub reset: &'a FieldSet,
 }
 
+impl Kind<'_> {
+    /// Whether this is a custom resource: those have no Go type.
+    fn is_custom(&self) -> bool {
+        match &self.schema.node().shape {
+            Shape::Object(object) => object.fields.iter().all(|field| field.go.is_none()),
+            _ => true,
+        }
+    }
+}
+
 /// Who writes, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<'a> {
@@ -86,7 +96,7 @@ pub enum Force {
 /// have their defaults. An object whose fields cannot be made out loses its entries, as in the
 /// real server: a write never fails for them.
 pub fn update(kind: &Kind<'_>, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
-    let managed = entries_of(live, new, writer);
+    let managed = entries_of(kind, live, new, writer);
     managers::clear(new);
     // Only what was tracked from the start stays tracked; a reset ends it until the next apply.
     if managed.is_empty() && live.is_some() {
@@ -105,12 +115,12 @@ pub fn update(kind: &Kind<'_>, live: Option<&Value>, new: &mut Value, writer: &W
 }
 
 /// The entries a write starts from: those it brings itself, if it may and they can be read.
-fn entries_of(live: Option<&Value>, new: &Value, writer: &Writer<'_>) -> Managed {
+fn entries_of(kind: &Kind<'_>, live: Option<&Value>, new: &Value, writer: &Writer<'_>) -> Managed {
     let of_live = || live.and_then(|live| decode(live).ok()).unwrap_or_default();
     if !writer.subresource.is_empty() {
         return of_live();
     }
-    if managers::is_reset(new) {
+    if managers::is_reset(new, kind.is_custom()) {
         return Managed::new();
     }
     match decode(new) {

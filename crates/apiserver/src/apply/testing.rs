@@ -3,7 +3,8 @@
 //! A string names a scalar (`string`, `integer`, `boolean`, `any`, `int-or-string`, `raw`); an object
 //! is a struct whose fields may be followed by marks: `name!` is a Go pointer, `name?` is left out
 //! when empty, `name=` takes the default after it. `{"*": T}` is a map, `["atomic", T]`, `["set", T]` and
-//! `["map", "key,key", T]` are lists, `["atomic-map", T]` a map with one owner.
+//! `["map", "key,key", T]` are lists, `["atomic-map", T]` a map with one owner. `{"%atomic": T}` is a
+//! struct with one owner, `{"%preserve": T}` one that keeps unknown fields.
 
 use std::sync::Arc;
 
@@ -51,6 +52,16 @@ fn node(origin: Origin, notation: &Value, set: &mut Set) -> NodeId {
                 }
                 other => panic!("no list {other:?}"),
             }
+        }
+        Value::Object(fields) if fields.contains_key("%preserve") => {
+            let below = node(origin, &fields["%preserve"], set);
+            let preserve = Node { preserve_unknown: true, ..set.node(below).clone() };
+            return set.push(preserve);
+        }
+        Value::Object(fields) if fields.contains_key("%atomic") => {
+            let below = node(origin, &fields["%atomic"], set);
+            let Shape::Object(object) = set.node(below).shape.clone() else { panic!("only structs") };
+            Shape::Object(Object { atomic: true, ..object })
         }
         Value::Object(fields) if fields.contains_key("*") => {
             let additional = Some(node(origin, &fields["*"], set));
