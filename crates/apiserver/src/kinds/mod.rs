@@ -8,9 +8,10 @@
 
 mod apps;
 mod claims;
+pub mod convert;
 mod core;
 pub mod meta;
-mod other;
+pub mod other;
 pub(crate) mod pods;
 pub(crate) mod quantity;
 pub(crate) mod selectors;
