@@ -88,7 +88,12 @@ fn latest_time(result: Option<&Value>) -> String {
     entries.filter_map(|entry| entry["time"].as_str()).max().unwrap_or_default().to_owned()
 }
 
-fn run(schema: &crate::schema::Schema, step: &Value, live: Option<&Value>, now: &str) -> Result<Value, ApplyError> {
+fn run(
+    schema: &crate::schema::Schema,
+    step: &Value,
+    live: Option<&Value>,
+    now: &str,
+) -> Result<Value, ApplyError> {
     let op = step["op"].as_str().expect("an operation");
     let through_status = op.starts_with("status-");
     let reset = FieldSet::of(if through_status { &["metadata", "spec"] } else { &["status"] });
@@ -121,7 +126,8 @@ fn run(schema: &crate::schema::Schema, step: &Value, live: Option<&Value>, now: 
 /// What decoding does: defaults, and no empty metadata.
 fn normalize(object: &mut Value) {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        metadata.retain(|name, value| name == "managedFields" || (*value != json!({}) && *value != json!([])));
+        metadata
+            .retain(|name, value| name == "managedFields" || (*value != json!({}) && *value != json!([])));
         metadata.retain(|name, value| name == "managedFields" || !value.is_null());
     }
     let lists = object.pointer_mut("/spec/list").and_then(Value::as_array_mut);
