@@ -3,8 +3,10 @@
 pub mod admission;
 pub mod apply;
 pub mod auth;
+pub mod catalog;
 pub mod context;
 pub mod crd;
+pub mod data;
 pub mod field;
 pub mod jsonpath;
 pub mod kinds;

@@ -10,7 +10,9 @@ pub mod facts;
 mod gobytes;
 mod gotime;
 pub mod parse;
+pub mod prune;
 pub mod raw;
+pub mod validate { use super::Schema; pub fn validate(_: &Schema, _: &serde_json::Value) -> Vec<crate::field::Error> { Vec::new() } }
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

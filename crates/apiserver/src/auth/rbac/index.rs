@@ -89,6 +89,24 @@ impl Index {
         }
     }
 
+    /// Forgets all objects of a kind.
+    pub fn clear(&mut self, kind: &str) {
+        let cluster = kind.starts_with("Cluster");
+        let scopes = self.scopes.iter().filter(|(namespace, _)| namespace.is_empty() == cluster);
+        let known: Vec<(String, String)> = scopes
+            .flat_map(|(namespace, scope)| {
+                let names: Vec<&String> = match kind {
+                    "Role" | "ClusterRole" => scope.roles.keys().collect(),
+                    _ => scope.bindings.keys().collect(),
+                };
+                names.into_iter().map(|name| (namespace.clone(), name.clone()))
+            })
+            .collect();
+        for (namespace, name) in known {
+            self.remove(kind, &namespace, &name);
+        }
+    }
+
     fn visit_scope(
         &self,
         user: &User,
