@@ -28,6 +28,12 @@ pub struct Decoded {
 #[error("{0}")]
 pub struct DecodeError(String);
 
+impl DecodeError {
+    pub(crate) fn new(message: String) -> Self {
+        DecodeError(message)
+    }
+}
+
 /// What a request with strict field validation fails with.
 pub fn strict_error(findings: &[String]) -> String {
     format!("strict decoding error: {}", findings.join(", "))
@@ -556,4 +562,4 @@ fn quantity(json: &Json) -> Result<Out, DecodeError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
