@@ -9,12 +9,14 @@
 mod apps;
 mod claims;
 mod core;
+mod internal;
 pub mod meta;
 mod other;
 pub(crate) mod pods;
 pub(crate) mod quantity;
 pub(crate) mod selectors;
 pub(crate) mod walk;
+pub(crate) mod workloads;
 
 use serde_json::Value;
 
