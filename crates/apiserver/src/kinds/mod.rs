@@ -8,10 +8,11 @@
 
 mod apps;
 mod claims;
+pub mod convert;
 mod core;
 mod internal;
 pub mod meta;
-mod other;
+pub mod other;
 pub(crate) mod pods;
 pub(crate) mod quantity;
 pub(crate) mod selectors;
