@@ -108,22 +108,26 @@ fn validate_huge_pages(name: &str, at: &At<'_>) -> Option<Error> {
 }
 
 fn validate_name(name: &str, path: &Path, level: Level) -> Faults {
-    let mut faults = validate_resource_name(name, path);
     match level {
-        Level::Container if !name.contains('/') => {
-            if !["cpu", "memory", "ephemeral-storage"].contains(&name) && !is_huge_pages(name) {
-                faults.push(Error::invalid(path, name, "must be a standard resource for containers"));
+        Level::Container => validate_container_resource_name(name, path),
+        Level::Pod => {
+            let mut faults = validate_resource_name(name, path);
+            if faults.is_empty() && !is_pod_level(name) {
+                faults.push(Error::not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]));
             }
+            faults
         }
-        Level::Container => {
-            if !is_native(name) && !is_extended(name) {
-                faults.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
-            }
-        }
-        Level::Pod if faults.is_empty() && !is_pod_level(name) => {
-            faults.push(Error::not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]));
-        }
-        Level::Pod => {}
+    }
+}
+
+/// What is wrong with the name of a resource that a container can have.
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path) -> Faults {
+    let mut faults = validate_resource_name(name, path);
+    let own = ["cpu", "memory", "ephemeral-storage"].contains(&name) || is_huge_pages(name);
+    if !name.contains('/') && !own {
+        faults.push(Error::invalid(path, name, "must be a standard resource for containers"));
+    } else if !is_native(name) && !is_extended(name) {
+        faults.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
     }
     faults
 }
@@ -368,7 +372,7 @@ pub(crate) fn is_extended(name: &str) -> bool {
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn may_overcommit(name: &str) -> bool {
+pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
