@@ -113,12 +113,8 @@ fn signature(step: &Step, (stock, subject): &(Value, Value)) -> String {
         Action::Until(path, goal) => format!("UNTIL {goal:?} {}", resource(path)),
     };
     let place = diff::first(stock, subject).unwrap_or_default();
-    let detail = match place.as_str() {
-        "/body/message" | "/warnings" => format!("{} | {}", stock.pointer(&place).unwrap_or(&Value::Null), subject.pointer(&place).unwrap_or(&Value::Null)),
-        _ => String::new(),
-    };
     format!(
-        "{verb} {}/{} {}/{} at {place} {detail}",
+        "{verb} {}/{} {}/{} at {place}",
         stock["status"], subject["status"], stock["body"]["reason"], subject["body"]["reason"]
     )
 }

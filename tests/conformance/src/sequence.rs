@@ -182,6 +182,8 @@ impl<'a> Run<'a> {
     }
 
     async fn watch(&self, request: &Request, sentinel: Option<&Request>) -> Result<Observed> {
+        // The same as in `send`: let the cache catch up first.
+        self.client.send(&Request::new("GET", request.path.split('?').next().unwrap_or_default())).await?;
         let response = self.client.open(request).await?;
         let (parts, mut body) = response.into_parts();
         if !parts.status.is_success() {
@@ -190,8 +192,9 @@ impl<'a> Run<'a> {
         }
         let mut marker = None;
         if let Some(sentinel) = sentinel {
-            let answer = self.client.send(sentinel).await?.json();
-            marker = answer["metadata"]["name"].as_str().map(str::to_owned);
+            let answer = self.client.send(sentinel).await?;
+            anyhow::ensure!(answer.status.is_success(), "the object to watch for: {} {}", answer.status, answer.json());
+            marker = answer.json()["metadata"]["name"].as_str().map(str::to_owned);
         }
         let (mut events, mut buffer) = (Vec::new(), Vec::new());
         'stream: while let Some(frame) = body.frame().await {
@@ -276,14 +279,11 @@ impl From<Answer> for Observed {
 }
 
 fn ends(event: &Value, marker: Option<&str>) -> bool {
-    match marker {
-        Some(name) => {
-            let object = &event["object"];
-            let table_row = &object["rows"][0]["object"]["metadata"]["name"];
-            object["metadata"]["name"] == name || table_row == name
-        }
-        None => event["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true",
-    }
+    let shown = [&event["object"]["metadata"], &event["object"]["rows"][0]["object"]["metadata"]];
+    shown.iter().any(|metadata| match marker {
+        Some(name) => metadata["name"] == name,
+        None => metadata["annotations"]["k8s.io/initial-events-end"] == "true",
+    })
 }
 
 impl fmt::Display for Step {
