@@ -106,7 +106,8 @@ pub async fn shrink(stock: &Client, subject: &Client, name: &str, found: Differe
 fn signature(step: &Step, (stock, subject): &(Value, Value)) -> String {
     let verb = match &step.action {
         Action::Send(request) | Action::Resend(request, ..) => {
-            let content = request.headers.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+            let content =
+                request.headers.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
             format!("{} {} {}", request.method, resource(&request.path), content.join(" "))
         }
         Action::Watch(request, _) => format!("WATCH {}", resource(&request.path)),
@@ -137,6 +138,9 @@ impl Difference {
     pub fn report(&self) -> String {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         let steps: String = self.steps.iter().map(|step| format!("{step}\n")).collect();
-        format!("{steps}answers (- stock, + subject):\n{}", diff::lines(&pretty(&self.stock), &pretty(&self.subject)))
+        format!(
+            "{steps}answers (- stock, + subject):\n{}",
+            diff::lines(&pretty(&self.stock), &pretty(&self.subject))
+        )
     }
 }

@@ -19,10 +19,12 @@ pub fn lines(stock: &str, subject: &str) -> String {
 pub fn first(stock: &Value, subject: &Value) -> Option<String> {
     match (stock, subject) {
         _ if stock == subject => None,
-        (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|key| match (a.get(key), b.get(key)) {
-            (Some(x), Some(y)) => first(x, y).map(|rest| format!("/{key}{rest}")),
-            _ => Some(format!("/{key}")),
-        }),
+        (Value::Object(a), Value::Object(b)) => {
+            a.keys().chain(b.keys()).find_map(|key| match (a.get(key), b.get(key)) {
+                (Some(x), Some(y)) => first(x, y).map(|rest| format!("/{key}{rest}")),
+                _ => Some(format!("/{key}")),
+            })
+        }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             a.iter().zip(b).enumerate().find_map(|(i, (x, y))| first(x, y).map(|rest| format!("/{i}{rest}")))
         }
@@ -52,7 +54,9 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
         if i < old.len() && j < new.len() && old[i] == new[j] {
             marked.push((' ', old[i]));
             (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+        } else if j == new.len()
+            || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1])
+        {
             marked.push(('-', old[i]));
             i += 1;
         } else {
@@ -97,7 +101,8 @@ mod tests {
 
     #[test]
     fn points_at_the_first_difference() {
-        let check = |a: Value, b: Value, expected: Option<&str>| assert_eq!(first(&a, &b).as_deref(), expected);
+        let check =
+            |a: Value, b: Value, expected: Option<&str>| assert_eq!(first(&a, &b).as_deref(), expected);
         check(json!({"a": [1, {"b": 2}]}), json!({"a": [1, {"b": 3}]}), Some("/a/1/b"));
         check(json!({"a": 1}), json!({"a": 1, "c": 2}), Some("/c"));
         check(json!([1]), json!([1, 2]), Some(""));

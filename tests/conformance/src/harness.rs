@@ -157,15 +157,18 @@ pub fn koinon_program() -> Result<PathBuf> {
         return Ok(path);
     }
     let own = std::env::current_exe()?;
-    own.ancestors().skip(1).take(2).map(|folder| folder.join("koinon")).find(|path| path.is_file()).with_context(
-        || {
+    own.ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("koinon"))
+        .find(|path| path.is_file())
+        .with_context(|| {
             format!(
                 "there is no koinon program near {}: run `cargo build --release -p koinon` \
                  (and this test with --release), or set KOINON_BIN to its path",
                 own.display()
             )
-        },
-    )
+        })
 }
 
 fn launch(kind: Kind, folder: &Path, port: u16) -> Result<Option<Child>> {

@@ -22,14 +22,17 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     /// Reads the current context of the file; only inline certificates and tokens are understood.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let file: Value =
             serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
         let context = &named(&file, "contexts", file["current-context"].as_str())?["context"];
         let cluster = &named(&file, "clusters", context["cluster"].as_str())?["cluster"];
         let user = &named(&file, "users", context["user"].as_str())?["user"];
         let server = cluster["server"].as_str().context("the cluster has no server")?;
-        let Some(address) = server.strip_prefix("https://") else { bail!("{server} is not an https address") };
+        let Some(address) = server.strip_prefix("https://") else {
+            bail!("{server} is not an https address")
+        };
         let identity = match (&user["client-certificate-data"], &user["client-key-data"]) {
             (Value::String(certificate), Value::String(key)) => {
                 Some((STANDARD.decode(certificate)?, STANDARD.decode(key)?))

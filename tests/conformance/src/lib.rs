@@ -19,4 +19,6 @@ pub mod kubeconfig;
 pub mod normal;
 mod pointer;
 pub mod rng;
+pub mod script;
 pub mod sequence;
+pub mod text;

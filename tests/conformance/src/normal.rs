@@ -87,7 +87,8 @@ impl Normaliser {
 
     fn object(&mut self, fields: &serde_json::Map<String, Value>, place: Place) -> Value {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let collection = fields.contains_key("items") || kind == "Table" || fields.get("type") == Some(&"BOOKMARK".into());
+        let collection =
+            fields.contains_key("items") || kind == "Table" || fields.get("type") == Some(&"BOOKMARK".into());
         let mut result: serde_json::Map<_, _> = fields
             .iter()
             .map(|(key, field)| (self.text(key), self.walk(field, place.inside(key, collection))))
@@ -114,7 +115,9 @@ impl Normaliser {
         let names: Vec<_> = table
             .get("columnDefinitions")
             .and_then(Value::as_array)
-            .map(|columns| columns.iter().map(|column| column["name"].as_str().unwrap_or("").to_owned()).collect())
+            .map(|columns| {
+                columns.iter().map(|column| column["name"].as_str().unwrap_or("").to_owned()).collect()
+            })
             .unwrap_or_default();
         for row in table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
             for (cell, name) in row["cells"].as_array_mut().into_iter().flatten().zip(&names) {
@@ -136,7 +139,9 @@ fn sort_causes(status: &mut Value) {
     if !group.ends_with(".koinon.io") && !group.ends_with(".example.com") {
         return;
     }
-    let Some(causes) = status["details"]["causes"].as_array_mut().filter(|causes| causes.len() > 1) else { return };
+    let Some(causes) = status["details"]["causes"].as_array_mut().filter(|causes| causes.len() > 1) else {
+        return;
+    };
     let text = |cause: &Value| {
         let part = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
         format!("{}: {}", part("field"), part("message"))
@@ -183,7 +188,11 @@ fn placeholder_of_time(text: &str) -> String {
     let now = Timestamp::now();
     match standard.parse::<Timestamp>() {
         Ok(time) if time > now - 2.hours() && time < now + 26.hours() => {
-            if text.contains('.') { "<time.fraction>".to_owned() } else { "<time>".to_owned() }
+            if text.contains('.') {
+                "<time.fraction>".to_owned()
+            } else {
+                "<time>".to_owned()
+            }
         }
         _ => text.to_owned(),
     }

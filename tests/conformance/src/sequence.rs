@@ -78,8 +78,14 @@ impl<'a> Run<'a> {
     pub async fn prepare(&self) -> Result<()> {
         let ns = &self.namespace;
         for (path, body) in [
-            ("/api/v1/namespaces".to_owned(), serde_json::json!({"metadata": {"name": ns, "labels": {"seq": ns}}})),
-            (format!("/api/v1/namespaces/{ns}/serviceaccounts"), serde_json::json!({"metadata": {"name": "default"}})),
+            (
+                "/api/v1/namespaces".to_owned(),
+                serde_json::json!({"metadata": {"name": ns, "labels": {"seq": ns}}}),
+            ),
+            (
+                format!("/api/v1/namespaces/{ns}/serviceaccounts"),
+                serde_json::json!({"metadata": {"name": "default"}}),
+            ),
         ] {
             let answer = self.client.send(&Request::json("POST", path.clone(), &body)).await?;
             anyhow::ensure!(answer.status.is_success(), "POST {path}: {} {}", answer.status, answer.json());
@@ -90,8 +96,14 @@ impl<'a> Run<'a> {
     /// Removes what the sequence may have left; finalizers go first, or the namespace would never end.
     pub async fn clean(&self, cluster_scoped: &[String], namespaced: &[String]) -> Result<()> {
         let ns = &self.namespace;
-        for path in namespaced.iter().map(|path| path.replace("${ns}", ns)).chain(cluster_scoped.iter().cloned()) {
-            let list = self.client.send(&Request::new("GET", format!("{path}?labelSelector=seq%3D{ns}"))).await?.json();
+        for path in
+            namespaced.iter().map(|path| path.replace("${ns}", ns)).chain(cluster_scoped.iter().cloned())
+        {
+            let list = self
+                .client
+                .send(&Request::new("GET", format!("{path}?labelSelector=seq%3D{ns}")))
+                .await?
+                .json();
             for item in list["items"].as_array().into_iter().flatten() {
                 if item["metadata"]["finalizers"].is_array() && item["metadata"]["name"].is_string() {
                     let path = format!("{path}/{}", item["metadata"]["name"].as_str().unwrap_or_default());
@@ -154,17 +166,27 @@ impl<'a> Run<'a> {
             Goal::Gone => Ok(observed.status == 404),
             Goal::Established => {
                 let conditions = observed.body["status"]["conditions"].as_array();
-                let established = conditions.into_iter().flatten().any(|condition| {
-                    condition["type"] == "Established" && condition["status"] == "True"
-                });
+                let established = conditions
+                    .into_iter()
+                    .flatten()
+                    .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
                 if observed.status == 404 || !established {
                     return Ok(observed.status == 404);
                 }
                 let spec = &observed.body["spec"];
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let served = spec["versions"].as_array().into_iter().flatten().find(|version| version["served"] == true);
+                let served = spec["versions"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|version| version["served"] == true);
                 let Some(served) = served else { return Ok(true) };
-                let path = format!("/apis/{}/{}/{}", text(&spec["group"]), text(&served["name"]), text(&spec["names"]["plural"]));
+                let path = format!(
+                    "/apis/{}/{}/{}",
+                    text(&spec["group"]),
+                    text(&served["name"]),
+                    text(&spec["names"]["plural"])
+                );
                 Ok(self.send(&Request::new("GET", path)).await?.status == 200)
             }
         }
@@ -193,7 +215,12 @@ impl<'a> Run<'a> {
         let mut marker = None;
         if let Some(sentinel) = sentinel {
             let answer = self.client.send(sentinel).await?;
-            anyhow::ensure!(answer.status.is_success(), "the object to watch for: {} {}", answer.status, answer.json());
+            anyhow::ensure!(
+                answer.status.is_success(),
+                "the object to watch for: {} {}",
+                answer.status,
+                answer.json()
+            );
             marker = answer.json()["metadata"]["name"].as_str().map(str::to_owned);
         }
         let (mut events, mut buffer) = (Vec::new(), Vec::new());
@@ -212,8 +239,11 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        let mut observed =
-            Observed::from(Answer { status: parts.status, headers: parts.headers, body: bytes::Bytes::new() });
+        let mut observed = Observed::from(Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body: bytes::Bytes::new(),
+        });
         observed.body = Value::Array(events);
         Ok(observed)
     }
@@ -323,7 +353,9 @@ fn write_request(formatter: &mut fmt::Formatter<'_>, request: &Request) -> fmt::
         write!(formatter, "\n    {name}: {value}")?;
     }
     match &request.body {
-        Some(body) if body.len() > 4000 => write!(formatter, "\n    {}... ({} bytes)", &body[..200], body.len()),
+        Some(body) if body.len() > 4000 => {
+            write!(formatter, "\n    {}... ({} bytes)", &body[..200], body.len())
+        }
         Some(body) => write!(formatter, "\n    {body}"),
         None => Ok(()),
     }

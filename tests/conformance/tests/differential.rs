@@ -43,7 +43,9 @@ async fn every_answer_is_the_same() -> Result<()> {
     for (seed, outcome) in outcomes {
         match outcome? {
             Outcome::Same { known: met } => known += met,
-            Outcome::Different(found) => groups.entry(found.signature.clone()).or_default().push((seed, *found)),
+            Outcome::Different(found) => {
+                groups.entry(found.signature.clone()).or_default().push((seed, *found))
+            }
         }
     }
     println!("{count} sequences from seed {first}; {known} answers with a known difference");
@@ -65,7 +67,8 @@ async fn report(clients: Arc<(Client, Client)>, groups: Vec<Vec<(u64, Difference
     let mut text = format!("{failing} sequences differ, in {} ways\n", groups.len());
     for (rank, group) in groups.into_iter().enumerate() {
         let seeds: Vec<_> = group.iter().map(|(seed, _)| seed.to_string()).collect();
-        let (seed, found) = group.into_iter().min_by_key(|(_, found)| found.steps.len()).expect("no group is empty");
+        let (seed, found) =
+            group.into_iter().min_by_key(|(_, found)| found.steps.len()).expect("no group is empty");
         let found = if rank < SHRUNK {
             compare::shrink(&clients.0, &clients.1, &format!("shrink-{seed}"), found).await?
         } else {

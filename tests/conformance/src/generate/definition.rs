@@ -40,13 +40,25 @@ pub(super) fn fill(plan: &mut Plan) {
 
 fn use_it(plan: &mut Plan) {
     let things = "/apis/${ns}.example.com/v1/namespaces/${ns}/things";
-    for spec in [json!({"count": 1}), json!({"count": 0}), json!({"label": "x", "stray": 1}), json!({"count": "x"}), json!(null)] {
+    for spec in [
+        json!({"count": 1}),
+        json!({"count": 0}),
+        json!({"label": "x", "stray": 1}),
+        json!({"count": "x"}),
+        json!(null),
+    ] {
         let body = json!({"apiVersion": "${ns}.example.com/v1", "kind": "Thing", "metadata": {"name": "t", "labels": {"seq": "${ns}"}}, "spec": spec});
         let options = plan.write_options();
         plan.send(json("POST", things, &options, &body));
         let patch = Request::new("PATCH", format!("{things}/t"));
-        plan.send(patch.header("content-type", "application/merge-patch+json").body(json!({"spec": {"count": 5, "note": "n"}}).to_string()));
-        plan.send(Request::new("GET", things).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io"));
+        plan.send(
+            patch
+                .header("content-type", "application/merge-patch+json")
+                .body(json!({"spec": {"count": 5, "note": "n"}}).to_string()),
+        );
+        plan.send(
+            Request::new("GET", things).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io"),
+        );
         plan.send(Request::new("DELETE", format!("{things}/t")));
     }
 }

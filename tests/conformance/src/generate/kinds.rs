@@ -80,7 +80,8 @@ pub fn kinds() -> &'static [Kind] {
 /// The custom resource definitions that every sequence may use.
 pub fn definitions() -> &'static [Value] {
     static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-        serde_saphyr::from_str(include_str!("../../data/crds.yaml")).expect("the definitions are well-formed YAML")
+        serde_saphyr::from_str(include_str!("../../data/crds.yaml"))
+            .expect("the definitions are well-formed YAML")
     });
     &DEFINITIONS
 }
@@ -89,7 +90,8 @@ pub fn definitions() -> &'static [Value] {
 /// does not exist is collected at a time of the server's choosing.
 fn metadata_edits() -> &'static [Edit] {
     static EDITS: LazyLock<Vec<Edit>> = LazyLock::new(|| {
-        serde_saphyr::from_str(include_str!("../../data/metadata.yaml")).expect("the edits are well-formed YAML")
+        serde_saphyr::from_str(include_str!("../../data/metadata.yaml"))
+            .expect("the edits are well-formed YAML")
     });
     &EDITS
 }
@@ -103,7 +105,11 @@ impl Kind {
     /// The same in one of its versions.
     pub fn collection_in(&self, api: &str) -> String {
         let root = if api == "v1" { "/api/v1".to_owned() } else { format!("/apis/{api}") };
-        if self.cluster { format!("{root}/{}", self.plural) } else { format!("{root}/namespaces/${{ns}}/{}", self.plural) }
+        if self.cluster {
+            format!("{root}/{}", self.plural)
+        } else {
+            format!("{root}/namespaces/${{ns}}/{}", self.plural)
+        }
     }
 
     /// The path of its collection in all namespaces.

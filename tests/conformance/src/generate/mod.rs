@@ -92,7 +92,8 @@ impl Plan {
 
     /// Remembers that a step's answer shows an object.
     fn shown(&mut self, kind: &'static Kind, name: &str, step: usize) {
-        match self.objects.iter_mut().find(|object| object.kind.plural == kind.plural && object.name == name) {
+        match self.objects.iter_mut().find(|object| object.kind.plural == kind.plural && object.name == name)
+        {
             Some(object) => object.seen.push(step),
             None => self.objects.push(Object { kind, name: name.to_owned(), seen: vec![step] }),
         }
@@ -112,7 +113,10 @@ impl Plan {
     fn write_options(&mut self) -> Vec<String> {
         let mut options = Vec::new();
         if self.rng.chance(35) {
-            options.push(format!("fieldValidation={}", self.rng.pick(&["Ignore", "Warn", "Strict", "Strict", "Warn"])));
+            options.push(format!(
+                "fieldValidation={}",
+                self.rng.pick(&["Ignore", "Warn", "Strict", "Strict", "Warn"])
+            ));
         }
         if self.rng.chance(10) {
             options.push("dryRun=All".to_owned());

@@ -14,7 +14,8 @@ impl Plan {
         let post = |query: &str| {
             Request::new("POST", format!("{collection}{query}")).header("content-type", "application/json")
         };
-        let patch = |content_type: &str| Request::new("PATCH", item.clone()).header("content-type", content_type);
+        let patch =
+            |content_type: &str| Request::new("PATCH", item.clone()).header("content-type", content_type);
         let delete = |body: serde_json::Value| Request::json("DELETE", item.clone(), &body);
         let request = match self.rng.below(44) {
             0 => Request::new("GET", "/apis/nowhere.example.com/v1/things"),
@@ -52,9 +53,15 @@ impl Plan {
             32 => patch("application/merge-patch+json").body("{"),
             33 => patch("application/strategic-merge-patch+json").body("[1]"),
             34 => patch("application/apply-patch+yaml").body("a: b: c"),
-            35 => Request::new("PATCH", format!("{item}?fieldManager=m")).header("content-type", "application/apply-patch+yaml").body("metadata: {name: x}"),
-            36 => Request::new("PATCH", format!("{item}?fieldManager=m&force=maybe")).header("content-type", "application/apply-patch+yaml").body(object),
-            37 => Request::new("PATCH", format!("{item}?force=true")).header("content-type", "application/merge-patch+json").body("{}"),
+            35 => Request::new("PATCH", format!("{item}?fieldManager=m"))
+                .header("content-type", "application/apply-patch+yaml")
+                .body("metadata: {name: x}"),
+            36 => Request::new("PATCH", format!("{item}?fieldManager=m&force=maybe"))
+                .header("content-type", "application/apply-patch+yaml")
+                .body(object),
+            37 => Request::new("PATCH", format!("{item}?force=true"))
+                .header("content-type", "application/merge-patch+json")
+                .body("{}"),
             38 => Request::new("GET", format!("{item}/nothing")),
             39 => Request::new("GET", format!("{collection}?limit=2&continue=bm90LWEtdG9rZW4")),
             40 => Request::new("GET", format!("{collection}?fieldSelector=%3D%3D")),
@@ -66,7 +73,8 @@ impl Plan {
             42 => Request::new("POST", collection)
                 .header("content-type", "application/yaml")
                 .body(format!("apiVersion: {}\nkind: {}\nmetadata:\n\tname: x\n", kind.api, kind.kind)),
-            _ => post("").body(format!("{{\"metadata\":{{\"annotations\":{{\"a\":\"{}\"}}}}}}", "x".repeat(300_000))),
+            _ => post("")
+                .body(format!("{{\"metadata\":{{\"annotations\":{{\"a\":\"{}\"}}}}}}", "x".repeat(300_000))),
         };
         self.send(request);
     }

@@ -46,7 +46,8 @@ const VERSIONS: &[&str] = &[
 impl Plan {
     pub(super) fn get(&mut self) {
         let (kind, name, seen) = self.target();
-        let api = if kind.also.is_empty() || self.rng.chance(70) { &kind.api } else { self.rng.pick(&kind.also) };
+        let api =
+            if kind.also.is_empty() || self.rng.chance(70) { &kind.api } else { self.rng.pick(&kind.also) };
         let mut options = Vec::new();
         if self.rng.chance(8) {
             options.push("resourceVersion=0".to_owned());
@@ -73,8 +74,11 @@ impl Plan {
         match self.rng.below(10) {
             0..4 => {
                 let selector = *self.rng.pick(LABELS);
-                let selector =
-                    if kind.cluster || everywhere { format!("seq=${{ns}},{selector}") } else { selector.to_owned() };
+                let selector = if kind.cluster || everywhere {
+                    format!("seq=${{ns}},{selector}")
+                } else {
+                    selector.to_owned()
+                };
                 options.push(format!("labelSelector={}", encode(&selector)));
             }
             _ if kind.cluster || everywhere => options.push("labelSelector=seq%3D${ns}".to_owned()),
@@ -82,7 +86,14 @@ impl Plan {
         }
         if self.rng.chance(25) {
             let own = kind.fields.clone();
-            let common = ["metadata.name=a", "metadata.name!=b", "metadata.namespace=${ns}", "bad.field=x", "x", "metadata.name=a,metadata.name=b"];
+            let common = [
+                "metadata.name=a",
+                "metadata.name!=b",
+                "metadata.namespace=${ns}",
+                "bad.field=x",
+                "x",
+                "metadata.name=a,metadata.name=b",
+            ];
             let fields = own.iter().map(String::as_str).chain(common).collect::<Vec<_>>();
             options.push(format!("fieldSelector={}", encode(self.rng.pick::<&str>(&fields))));
         }
@@ -120,7 +131,10 @@ impl Plan {
         let mut sentinel = None;
         match self.rng.below(10) {
             0..3 => {
-                options.push("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true".to_owned());
+                options.push(
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+                        .to_owned(),
+                );
             }
             3..5 => sentinel = Some(self.sentinel(kind)),
             5..8 => {

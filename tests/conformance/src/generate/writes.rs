@@ -56,7 +56,8 @@ impl Plan {
                 if api != kind.api {
                     edits.push(("/apiVersion".to_owned(), Some(api.into())));
                 }
-                let request = Request::new("PUT", with_query(&path, &options)).header("content-type", "application/json");
+                let request = Request::new("PUT", with_query(&path, &options))
+                    .header("content-type", "application/json");
                 self.push(Action::Resend(request, *base, edits))
             }
             _ => {
@@ -134,7 +135,11 @@ impl Plan {
         patch
     }
 
-    fn json_patch(&mut self, kind: &Kind, change: fn(&Kind, &mut crate::rng::Rng) -> (String, Value)) -> Value {
+    fn json_patch(
+        &mut self,
+        kind: &Kind,
+        change: fn(&Kind, &mut crate::rng::Rng) -> (String, Value),
+    ) -> Value {
         let mut operations = Vec::new();
         for _ in 0..1 + self.rng.below(3) {
             let (at, value) = change(kind, &mut self.rng);
@@ -218,8 +223,8 @@ impl Plan {
                         edits.push(("/metadata/resourceVersion".to_owned(), version.map(Value::from)));
                     }
                     let options = self.write_options();
-                    let request =
-                        Request::new("PUT", with_query(&path, &options)).header("content-type", "application/json");
+                    let request = Request::new("PUT", with_query(&path, &options))
+                        .header("content-type", "application/json");
                     self.push(Action::Resend(request, *base, edits))
                 }
             },
@@ -276,7 +281,8 @@ impl Plan {
                 body["preconditions"]["resourceVersion"] = version.into();
             }
             if let Some(last) = seen.last() {
-                let uid = if self.rng.chance(70) { format!("${{{last}.uid}}") } else { "no-such-uid".to_owned() };
+                let uid =
+                    if self.rng.chance(70) { format!("${{{last}.uid}}") } else { "no-such-uid".to_owned() };
                 body["preconditions"]["uid"] = uid.into();
             }
             request = request.header("content-type", "application/json").body(body.to_string());
@@ -294,6 +300,10 @@ impl Plan {
 
     /// Mostly the kind's own version, at times another that the same objects have.
     fn version_of(&mut self, kind: &Kind) -> String {
-        if kind.also.is_empty() || self.rng.chance(75) { kind.api.clone() } else { self.rng.pick(&kind.also).clone() }
+        if kind.also.is_empty() || self.rng.chance(75) {
+            kind.api.clone()
+        } else {
+            self.rng.pick(&kind.also).clone()
+        }
     }
 }
