@@ -1,9 +1,12 @@
 //! Replaces what two servers may choose differently by placeholders, so that all else can be compared.
 //!
 //! The whole list: uids, times of this run, resource versions, continue tokens, suffixes of generated
-//! names, cluster IPs, node ports, ages, memory addresses in messages, and the order in which the errors of a
-//! custom resource are listed. Equal values get equal placeholders within one sequence, so
-//! that an object whose resource version should not have changed is still caught.
+//! names, cluster IPs, node ports, ages, memory addresses in messages, the order in which the errors of a
+//! custom resource and the conflicts of an apply are listed, the order of managed fields, which depends on the
+//! second they were set in, and the object that a message about a failed patch quotes.
+//!
+//! Equal values get equal placeholders within one sequence, so that an object whose resource version should
+//! not have changed is still caught.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -26,6 +29,8 @@ static REVISION: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
 });
 static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r":3[0-2]\d{3}/"));
+static QUOTED_OBJECT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"(?s)patch: Invalid value: "\{.*\}": |^Invalid value: "\{\\".*\}": "#));
 static CLUSTER_IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b10\.96\.\d+\.\d+\b"));
 
 /// One side of one sequence.
@@ -63,6 +68,8 @@ impl Normaliser {
         let text = MOUNT.replace_all(&text, "kube-api-access-<suffix>");
         let text = REVISION.replace_all(&text, "${before}<rv>");
         let text = GO_ADDRESS.replace_all(&text, "<address>");
+        let text = CLUSTER_IP.replace_all(&text, "<cluster-ip>");
+        let text = QUOTED_OBJECT.replace_all(&text, "Invalid value: <object>: ");
         let text = GENERATED
             .replace_all(&text, |found: &Captures<'_>| format!("gen-<suffix-{}>", self.names.of(&found[0])));
         text.into_owned()
@@ -95,6 +102,12 @@ impl Normaliser {
             .collect();
         if kind == "Table" {
             self.table(&mut result);
+        }
+        if let Some(Value::Array(entries)) = result.get_mut("managedFields") {
+            entries.sort_by_cached_key(|entry| {
+                let part = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                [part("manager"), part("operation"), part("subresource"), part("apiVersion")]
+            });
         }
         result.into()
     }
@@ -133,10 +146,12 @@ impl Normaliser {
     }
 }
 
-/// A stock server lists what is wrong with a custom resource in the order of a Go map: any order will do.
+/// A stock server lists what is wrong with a custom resource in the order of a Go map, and conflicts by the
+/// time of the fields' setting: any order will do.
 fn sort_causes(status: &mut Value) {
     let group = status["details"]["group"].as_str().unwrap_or_default();
-    if !group.ends_with(".koinon.io") && !group.ends_with(".example.com") {
+    let conflict = status["reason"] == "Conflict";
+    if !conflict && !group.ends_with(".koinon.io") && !group.ends_with(".example.com") {
         return;
     }
     let Some(causes) = status["details"]["causes"].as_array_mut().filter(|causes| causes.len() > 1) else {
@@ -150,6 +165,9 @@ fn sort_causes(status: &mut Value) {
     causes.sort_by_key(text);
     if let Value::String(message) = &mut status["message"] {
         *message = message.replace(&told, "[<the causes>]");
+        if conflict {
+            message.truncate(message.find(':').unwrap_or(message.len()));
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::client::{Answer, Client, Request};
 use crate::pointer;
 
 /// How long a single request may take before it counts as unanswered.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One step. Its id stays the same when other steps are dropped, so that references to it hold.
 #[derive(Clone, Debug)]

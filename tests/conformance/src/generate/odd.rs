@@ -42,7 +42,7 @@ impl Plan {
             21 => post("?fieldManager=a%00b").body(object),
             22 => delete(json!({"propagationPolicy": "Odd"})),
             23 => delete(json!({"propagationPolicy": "Orphan", "orphanDependents": true})),
-            24 => delete(json!({"gracePeriodSeconds": -5})),
+            24 => delete(json!({"gracePeriodSeconds": -5, "propagationPolicy": "Background"})),
             25 => delete(json!({"kind": "Other", "apiVersion": "v1"})),
             26 => delete(json!({"dryRun": ["Odd"]})),
             27 => Request::new("DELETE", item).header("content-type", "application/json").body("{"),

@@ -154,7 +154,7 @@ impl Plan {
                         "fieldSelector=nope%3Dx",
                         "limit=x",
                         "allowWatchBookmarks=x&timeoutSeconds=1",
-                        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+                        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
                     ])
                     .to_string(),
             ),

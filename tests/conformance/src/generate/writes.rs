@@ -23,8 +23,8 @@ impl Plan {
             kind.edit(&mut self.rng, &mut object);
         }
         if self.rng.chance(5) {
-            pointer::put(&mut object, "/metadata/name", None);
-            pointer::put(&mut object, "/metadata/generateName", Some("${ns}-gen-".into()));
+            self.create_generated(kind, object);
+            return;
         }
         let options = self.write_options();
         let mut request = json("POST", &kind.collection(), &options, &object);
@@ -35,6 +35,18 @@ impl Plan {
         if edits == 0 || self.rng.chance(50) {
             self.shown(kind, &name, step);
         }
+    }
+
+    /// A generated name does not stay: where it stands in a list is left to chance.
+    fn create_generated(&mut self, kind: &'static Kind, mut object: Value) {
+        pointer::put(&mut object, "/metadata/name", None);
+        pointer::put(&mut object, "/metadata/finalizers", None);
+        pointer::put(&mut object, "/metadata/generateName", Some("${ns}-gen-".into()));
+        let step = self.send(json("POST", &kind.collection(), &[], &object));
+        let path = format!("{}/${{{step}.name}}", kind.collection());
+        self.send(Request::new("GET", path.clone()));
+        self.send(Request::new("DELETE", format!("{path}?propagationPolicy=Background")));
+        self.settle(kind, &path);
     }
 
     pub(super) fn update(&mut self) {
@@ -271,7 +283,9 @@ impl Plan {
         if self.rng.chance(12) {
             options.push(format!("gracePeriodSeconds={}", self.rng.pick(&["0", "1", "10", "-1"])));
         }
-        if self.rng.chance(12) {
+        // These are left to the collector by default, which takes its time.
+        let orphaning = ["jobs", "replicationcontrollers"].contains(&kind.plural.as_str());
+        if orphaning || self.rng.chance(12) {
             options.push("propagationPolicy=Background".to_owned());
         }
         let mut request = Request::new("DELETE", with_query(&path, &options));
@@ -289,7 +303,8 @@ impl Plan {
         }
         if self.rng.chance(12) && !kind.is_namespace() {
             let selector = self.rng.pick(&["seq%3D${ns}", "seq%3D${ns},app%3Da"]);
-            request.path = format!("{}?labelSelector={selector}", kind.collection());
+            request.path =
+                format!("{}?propagationPolicy=Background&labelSelector={selector}", kind.collection());
         }
         let waits = !request.path.contains("dryRun") && request.body.is_none();
         self.send(request);
