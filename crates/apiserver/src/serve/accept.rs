@@ -134,7 +134,10 @@ mod tests {
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
             Some((Encoding::Json, Form::Table(MetaVersion::V1))),
         );
-        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Encoding::Json, Form::Whole)));
+        check(
+            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+            Some((Encoding::Json, Form::Whole)),
+        );
         check("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, Form::Whole)));
     }
 }

@@ -46,7 +46,9 @@ impl Options {
     fn read(&mut self, body: &Value) -> Result<()> {
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if !body.is_object() || kind != "DeleteOptions" {
-            return Err(Error::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+            return Err(Error::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {kind}"
+            )));
         }
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.grace = body["gracePeriodSeconds"].as_i64();
@@ -54,7 +56,8 @@ impl Options {
         self.revision = word(&body["preconditions"]["resourceVersion"]);
         self.propagation = word(&body["propagationPolicy"]);
         self.orphan_dependents = body["orphanDependents"].as_bool();
-        self.dry_run |= body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All"));
+        self.dry_run |=
+            body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All"));
         Ok(())
     }
 
@@ -67,9 +70,17 @@ impl Options {
         }
         let known = ["Foreground", "Background", "Orphan", ""];
         if let Some(policy) = self.propagation.as_deref().filter(|policy| !known.contains(policy)) {
-            errors.push(field::Error::not_supported(&path, policy, &["Foreground", "Background", "Orphan", "nil"]));
+            errors.push(field::Error::not_supported(
+                &path,
+                policy,
+                &["Foreground", "Background", "Orphan", "nil"],
+            ));
         }
-        if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
     }
 
     /// The finalizers an object gets for its dependents' sake, in place of those it had.
@@ -119,8 +130,14 @@ fn returns_object(call: &Call) -> bool {
     match &*resource.group {
         "" => matches!(
             &*resource.plural,
-            "resourcequotas" | "persistentvolumes" | "serviceaccounts" | "persistentvolumeclaims" | "namespaces"
-                | "pods" | "services" | "podtemplates"
+            "resourcequotas"
+                | "persistentvolumes"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "namespaces"
+                | "pods"
+                | "services"
+                | "podtemplates"
         ),
         "resource.k8s.io" => true,
         "storage.k8s.io" => &*resource.plural != "csistoragecapacities",
@@ -148,7 +165,9 @@ fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Val
     for (word, key, wanted) in checks {
         let stored = text(current, &["metadata", key]);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) {
-            let why = format!("Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {stored}");
+            let why = format!(
+                "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {stored}"
+            );
             return Err(Error::conflict(&resource, name, &why));
         }
     }
@@ -181,7 +200,8 @@ async fn remove_once(
         ops.extend(services::release(call, current));
         return match call.server.store.commit(ops).await {
             Ok(committed) => {
-                metadata(&mut object).insert("resourceVersion".into(), committed.revisions[0].to_string().into());
+                metadata(&mut object)
+                    .insert("resourceVersion".into(), committed.revisions[0].to_string().into());
                 Ok(Some((if returns_object(call) { object } else { current.clone() }, true)))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
@@ -255,7 +275,8 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
 pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
     let selection = Selection::parse(call)?;
-    let namespace = (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
+    let namespace =
+        (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
     let storage = call.resource.storage.clone();
     let query = ListQuery { namespace: namespace.as_deref(), at: ListAt::Latest, ..ListQuery::all(&storage) };
     let found = call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item));
@@ -281,4 +302,3 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Re
     let metadata = json!({"resourceVersion": found.revision.to_string()});
     Ok(Reply::ok(super::print::list(call, items, metadata)?))
 }
-

@@ -43,8 +43,9 @@ pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Json> {
 }
 
 pub(crate) fn parse_yaml(body: &[u8]) -> Result<Json> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Error::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet"))?;
+    let text = std::str::from_utf8(body).map_err(|_| {
+        Error::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet")
+    })?;
     let value: Value = serde_saphyr::from_str(text)
         .map_err(|error| Error::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
     Ok(Json::from(value))
@@ -165,7 +166,8 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
 fn object_meta() -> &'static Schema {
     static META: OnceLock<Schema> = OnceLock::new();
     META.get_or_init(|| {
-        catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").expect("ObjectMeta has a schema")
+        catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+            .expect("ObjectMeta has a schema")
     })
 }
 

@@ -84,7 +84,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { data: None, service_range: "10.96.0.0/16".into(), port: 6443, history: store::Options::default() }
+        Options {
+            data: None,
+            service_range: "10.96.0.0/16".into(),
+            port: 6443,
+            history: store::Options::default(),
+        }
     }
 }
 
@@ -175,7 +180,10 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let response = match served {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => respond::failure(&error, for_errors),
-        Err(_) => respond::failure(&Error::internal("this request hit a fault in the server; see its log"), for_errors),
+        Err(_) => respond::failure(
+            &Error::internal("this request hit a fault in the server; see its log"),
+            for_errors,
+        ),
     };
     inner.metrics.request(verb, &resource, response.status().as_u16());
     response
@@ -219,11 +227,12 @@ impl Inner {
         let peer = parts.extensions.get::<PeerCertificate>();
         let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let accounts = self.issuer.tokens(self, &self.context);
-        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts])
-            .map_err(|why| {
+        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts]).map_err(
+            |why| {
                 tracing::debug!(%why, "credentials refused");
                 Error::unauthorized()
-            })?;
+            },
+        )?;
         let rules = self.following.rules();
         let impersonated = impersonate::impersonate(&parts.headers, &attributes(info, &user), None, &*rules)?;
         Ok(impersonated.map_or(user, |one| one.user))
@@ -262,7 +271,10 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         return Ok(respond::response(watch::watch(call)?, accept, &[]));
     }
     let reply = if call.info.subresource.is_empty() {
-        if call.resource.namespaced && call.info.namespace.is_empty() && !matches!(verb, "list" | "watch" | "deletecollection") {
+        if call.resource.namespaced
+            && call.info.namespace.is_empty()
+            && !matches!(verb, "list" | "watch" | "deletecollection")
+        {
             return Err(Error::no_such_resource());
         }
         if !call.resource.allows(verb) {

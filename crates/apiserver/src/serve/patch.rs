@@ -188,9 +188,8 @@ fn completed(resource: &Resource, applied: Value) -> Result<Value> {
 
 /// The applied configuration: what the client wrote and nothing more, so no defaults.
 fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse_yaml(body).map_err(|error| {
-        Error::bad_request(format!("error decoding YAML: {}", error.message))
-    })?;
+    let parsed = incoming::parse_yaml(body)
+        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
     let resource = call.resource.clone();
     let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
     let given = text(&config, &["metadata", "name"]);

@@ -43,8 +43,8 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
             return Err(too_new(wanted, current));
         }
     }
-    let namespace = (!call.info.namespace.is_empty() && call.resource.namespaced)
-        .then_some(call.info.namespace.as_str());
+    let namespace =
+        (!call.info.namespace.is_empty() && call.resource.namespaced).then_some(call.info.namespace.as_str());
     let query = ListQuery {
         resource: &call.resource.storage,
         namespace,
@@ -69,16 +69,17 @@ fn reply(call: &Call, items: &[Item], metadata: Value) -> Result<Reply> {
     if call.accept.form == Form::Whole && stored_as_served(&call.resource) {
         return Ok(Reply::Text(StatusCode::OK, whole(call, items, &metadata)));
     }
-    let values = items.iter().map(|item| call.value(item.entry.revision, &item.entry.body)).map(|mut value| {
-        if call.accept.form == Form::Whole
-            && call.resource.custom.is_none()
-            && let Some(value) = value.as_object_mut()
-        {
-            value.remove("kind");
-            value.remove("apiVersion");
-        }
-        value
-    });
+    let values =
+        items.iter().map(|item| call.value(item.entry.revision, &item.entry.body)).map(|mut value| {
+            if call.accept.form == Form::Whole
+                && call.resource.custom.is_none()
+                && let Some(value) = value.as_object_mut()
+            {
+                value.remove("kind");
+                value.remove("apiVersion");
+            }
+            value
+        });
     Ok(Reply::ok(print::list(call, values.collect(), metadata)?))
 }
 
@@ -90,7 +91,8 @@ fn whole(call: &Call, items: &[Item], metadata: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(size + 256);
     let (kind, api_version) = (&call.resource.list_kind, &call.api_version);
     out.extend_from_slice(
-        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[").as_bytes(),
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[")
+            .as_bytes(),
     );
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
@@ -106,8 +108,10 @@ fn whole(call: &Call, items: &[Item], metadata: &Value) -> Vec<u8> {
 fn page(found: &Snapshot, asked: &Asked, namespaced: bool, everything: bool) -> Value {
     let mut metadata = json!({"resourceVersion": found.revision.to_string()});
     if let (Some((namespace, name)), true) = (&found.last, asked.limit.is_some() && found.remaining > 0) {
-        let start = if namespaced || namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
-        let token = Continue { v: "meta.k8s.io/v1".into(), rv: found.revision as i64, start: format!("{start}\0") };
+        let start =
+            if namespaced || namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
+        let token =
+            Continue { v: "meta.k8s.io/v1".into(), rv: found.revision as i64, start: format!("{start}\0") };
         let token = serde_json::to_vec(&token).expect("a token can be written");
         metadata["continue"] = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token).into();
         if everything {
@@ -141,10 +145,17 @@ impl Asked {
         let given = query.text("resourceVersion");
         if let Some(token) = query.text("continue") {
             if given.is_some_and(|revision| revision != "0") {
-                return Err(Error::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Error::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             let (revision, start) = Self::resume(call, token)?;
-            return Ok(Asked { at: revision.map_or(At::Latest, At::Exact), limit, start: Some(start), continued: true });
+            return Ok(Asked {
+                at: revision.map_or(At::Latest, At::Exact),
+                limit,
+                start: Some(start),
+                continued: true,
+            });
         }
         let at = match (given, query.text("resourceVersionMatch")) {
             (None | Some("0"), _) => At::Latest,
@@ -196,7 +207,10 @@ fn validate(call: &Call) -> Result<()> {
             errors.push(field::Error::forbidden(&path, why));
         }
         if query.text("continue").is_some() {
-            errors.push(field::Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+            errors.push(field::Error::forbidden(
+                &path,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
             errors.push(field::Error::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));

@@ -112,7 +112,8 @@ fn check_budgets(call: &Call, pod: &Value) -> Result<()> {
         "TooManyRequests",
         "Cannot evict pod as it would violate the pod's disruption budget.",
     );
-    let message = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+    let message =
+        format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
     error.details = Some(Box::new(json!({"causes": [{"reason": "DisruptionBudget", "message": message}]})));
     Err(error)
 }

@@ -93,7 +93,12 @@ pub(crate) async fn modify(
         let mut ops = if finished {
             vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
         } else {
-            vec![Op::Put { key: key.clone(), expect: Expect::Revision(entry.revision), body: body.clone(), labels }]
+            vec![Op::Put {
+                key: key.clone(),
+                expect: Expect::Revision(entry.revision),
+                body: body.clone(),
+                labels,
+            }]
         };
         ops.append(&mut allocation.ops);
         match call.server.store.commit(ops).await {
