@@ -15,14 +15,14 @@ use crate::status::{Error, Result};
 use crate::store::{Item, ListAt, ListQuery, ReadError, Snapshot};
 
 pub(crate) fn get(call: &Call) -> Result<Reply> {
-    let entry = call.entry(&call.info.name)?;
     if let Some(wanted) = call.query.text("resourceVersion") {
-        let wanted = revision(wanted)?;
+        let wanted = revision(wanted).map_err(|why| Error::new(500, "", why.to_string()))?;
         let current = call.server.store.revision();
         if wanted > current {
             return Err(too_new(wanted, current));
         }
     }
+    let entry = call.entry(&call.info.name)?;
     call.reply(StatusCode::OK, entry.revision, &entry.body)
 }
 
@@ -36,6 +36,7 @@ struct Continue {
 
 pub(crate) async fn list(call: &Call) -> Result<Reply> {
     let selection = Selection::parse(call)?;
+    call.query.number("timeoutSeconds")?;
     let asked = Asked::parse(call)?;
     if let At::NotOlder(wanted) = asked.at {
         let current = call.server.store.revision();
@@ -159,10 +160,10 @@ impl Asked {
         }
         let at = match (given, query.text("resourceVersionMatch")) {
             (None | Some("0"), _) => At::Latest,
-            (Some(given), Some("Exact")) => At::Exact(revision(given)?),
+            (Some(given), Some("Exact")) => At::Exact(listed_revision(given)?),
             // Without a rule, a page of an explicit revision is read exactly there.
-            (Some(given), None) if limit.is_some() => At::Exact(revision(given)?),
-            (Some(given), _) => At::NotOlder(revision(given)?),
+            (Some(given), None) if limit.is_some() => At::Exact(listed_revision(given)?),
+            (Some(given), _) => At::NotOlder(listed_revision(given)?),
         };
         // A list that any state will do for comes from memory on a stock server, which then ignores the limit.
         let limit = limit.filter(|_| given != Some("0"));
@@ -227,13 +228,16 @@ fn validate(call: &Call) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
 }
 
-/// A resourceVersion as a number.
-pub(crate) fn revision(text: &str) -> Result<u64> {
+/// A resourceVersion as a number. How the fault is told differs from verb to verb.
+pub(crate) fn revision(text: &str) -> Result<u64, field::Error> {
     text.parse().map_err(|_| {
         let path = field::Path::new("resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Error::invalid("", "", "", &[field::Error::invalid(&path, text, why)])
+        field::Error::invalid(&path, text, format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
     })
+}
+
+fn listed_revision(text: &str) -> Result<u64> {
+    revision(text).map_err(|why| Error::bad_request(format!("invalid resource version: {why}")))
 }
 
 /// The client knows of a state that this server has not reached.

@@ -86,7 +86,8 @@ impl Start {
     fn parse(call: &Call) -> Result<Start> {
         let query = &call.query;
         let given = query.text("resourceVersion");
-        let from = given.map(read::revision).transpose()?.filter(|revision| *revision > 0);
+        let from = given.map(read::revision).transpose();
+        let from = from.map_err(|why| Error::new(500, "", why.to_string()))?.filter(|revision| *revision > 0);
         let matching = query.text("resourceVersionMatch");
         let path = field::Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
