@@ -8,11 +8,11 @@ use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::respond::Reply;
 use super::select::Selection;
-use super::{admit, incoming, services, write};
+use super::{admit, crds, incoming, services, write};
 use crate::admission::Operation;
+use crate::catalog;
 use crate::context::rfc3339;
 use crate::field;
-use crate::catalog;
 use crate::schema::decode::decode_json;
 use crate::schema::raw::Json;
 use crate::status::{Error, GroupResource, Result};
@@ -53,7 +53,9 @@ impl Options {
         let body = &decoded.value;
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
-            return Err(Error::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+            return Err(Error::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {kind}"
+            )));
         }
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.grace = body["gracePeriodSeconds"].as_i64();
@@ -61,7 +63,8 @@ impl Options {
         self.revision = word(&body["preconditions"]["resourceVersion"]);
         self.propagation = word(&body["propagationPolicy"]);
         self.orphan_dependents = body["orphanDependents"].as_bool();
-        let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let dry_run: Vec<&str> =
+            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if dry_run.iter().any(|value| *value != "All") {
             let path = field::Path::new("dryRun");
             let errors = [field::Error::not_supported(&path, json!(dry_run), &["All"])];
@@ -203,6 +206,9 @@ async fn remove_once(
             true => metadata(&mut object).remove("finalizers"),
             false => metadata(&mut object).insert("finalizers".into(), wanted.into()),
         };
+    }
+    if crds::is_definition(call) {
+        crds::mark_going(&call.server, &mut object);
     }
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);

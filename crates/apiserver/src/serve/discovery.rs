@@ -6,10 +6,10 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::{Inner, no_such_page};
 use super::accept::Accept;
 use super::query::Query;
 use super::respond::{self, Reply};
+use super::{Inner, no_such_page};
 use crate::catalog::{Group, Resource, Version, group_version};
 use crate::status::Result;
 

@@ -348,7 +348,7 @@ impl Inner {
         if let Some(response) = health::serve(&self, path, query) {
             return Ok(response);
         }
-        
+
         match path {
             token::CONFIGURATION_PATH => {
                 let host = format!("127.0.0.1:{}", self.options.port);

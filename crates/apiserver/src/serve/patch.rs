@@ -120,10 +120,11 @@ pub(crate) fn checked(
 ) -> Result<Value> {
     incoming::report(resource, patched.strict, validation, warnings)?;
     let text_of_it = patched.object.to_string();
-    let mut new = incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
-        let refused = error.code == 400 && !error.message.contains("strict decoding error");
-        if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
-    })?;
+    let mut new =
+        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
+            let refused = error.code == 400 && !error.message.contains("strict decoding error");
+            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
+        })?;
     // A patch can neither take an object's name away nor give it another.
     let name = text(current, &["metadata", "name"]);
     let given = text(&new, &["metadata", "name"]);
@@ -144,13 +145,18 @@ pub(crate) fn checked(
 
 /// A patch whose result is no object of the kind: the patch is to blame, and shown.
 fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
-    let prefix = format!("{} in version {:?} cannot be handled as a {}: ", resource.kind, &*resource.version, resource.kind);
+    let prefix = format!(
+        "{} in version {:?} cannot be handled as a {}: ",
+        resource.kind, &*resource.version, resource.kind
+    );
     let why = why.strip_prefix(&prefix).unwrap_or(why);
     let path = field::Path::new("patch");
     let fault = match (kind, serde_json::from_slice(body)) {
-        (Kind::Strategic, Ok(patch)) => {
-            field::Error::invalid(&path, patch::go_text(&patch), converter_words(why).unwrap_or_else(|| why.to_owned()))
-        }
+        (Kind::Strategic, Ok(patch)) => field::Error::invalid(
+            &path,
+            patch::go_text(&patch),
+            converter_words(why).unwrap_or_else(|| why.to_owned()),
+        ),
         _ => field::Error::invalid(&path, patched, why),
     };
     Error::invalid("", "", "", &[fault])
