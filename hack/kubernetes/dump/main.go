@@ -154,4 +154,3 @@ func check(err error) {
 		os.Exit(1)
 	}
 }
-

@@ -1,1 +1,3 @@
-//!
+//! tmp
+#[derive(Clone,Copy)]
+pub enum Operation { Create, Update, Delete }

@@ -7,8 +7,17 @@
 //! ```
 
 mod apps;
+mod claims;
+pub mod convert;
 mod core;
-mod other;
+mod internal;
+pub mod meta;
+pub mod other;
+pub(crate) mod pods;
+pub(crate) mod quantity;
+pub(crate) mod selectors;
+pub(crate) mod walk;
+pub(crate) mod workloads;
 
 use serde_json::Value;
 
