@@ -247,7 +247,8 @@ fn parse_subresource(subresource: &Value) -> Subresource {
     }
 }
 
-const ALL_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const ALL_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 fn custom_resource(crd: &Arc<Crd>, index: usize) -> Resource {
     let version = &crd.versions[index];

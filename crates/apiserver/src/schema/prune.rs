@@ -53,8 +53,17 @@ pub fn coerce(schema: &Schema, object_meta: &Schema, object: &mut Value) -> Resu
 
 /// Removes the fields that the schema does not know and returns their paths, sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
+    prune_at(schema, Level::Root, object)
+}
+
+/// The same for a value that is no whole resource, such as a default.
+pub(crate) fn prune_inside(schema: &Schema, value: &mut Value) -> Vec<String> {
+    prune_at(schema, Level::Below, value)
+}
+
+fn prune_at(schema: &Schema, level: Level, value: &mut Value) -> Vec<String> {
     let mut pruner = Pruner { set: schema.set(), path: String::new(), unknown: Vec::new() };
-    pruner.node(Some(schema.id()), Level::Root, object);
+    pruner.node(Some(schema.id()), level, value);
     pruner.unknown.sort_unstable();
     pruner.unknown
 }

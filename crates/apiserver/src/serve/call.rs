@@ -88,11 +88,8 @@ impl Call {
 
 /// The strategy of a resource, built-in or custom.
 pub(crate) fn strategy(resource: &Resource) -> &'static Strategy {
-    static CUSTOM: Strategy = Strategy {
-        generation: kinds::Generation::Spec,
-        unconditional_update: false,
-        ..Strategy::PLAIN
-    };
+    static CUSTOM: Strategy =
+        Strategy { generation: kinds::Generation::Spec, unconditional_update: false, ..Strategy::PLAIN };
     static CUSTOM_WITH_STATUS: Strategy = Strategy {
         status: true,
         generation: kinds::Generation::Spec,

@@ -35,7 +35,12 @@ fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<V
 }
 
 /// Stores a new object. The name may still have to be generated.
-pub(crate) async fn insert(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
+pub(crate) async fn insert(
+    call: &mut Call,
+    mut object: Value,
+    managed: Managed,
+    dry_run: bool,
+) -> Result<Stored> {
     write::check_namespace(call, &mut object)?;
     let generated = text(&object, &["metadata", "name"]).is_empty();
     for attempt in 1.. {
@@ -102,7 +107,9 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
 fn prepare(call: &Call, object: &mut Value) {
     let strategy = call.strategy();
     let context = &call.server.context;
-    if strategy.status && let Some(object) = object.as_object_mut() {
+    if strategy.status
+        && let Some(object) = object.as_object_mut()
+    {
         object.remove("status");
     }
     let metadata = metadata(object);

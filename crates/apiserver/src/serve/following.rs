@@ -43,7 +43,11 @@ struct Cursors {
 impl Following {
     pub(crate) fn new(store: &Store) -> Self {
         let following = Following {
-            cursors: Mutex::new(Cursors { crds: None, rules: [None, None, None, None], served: BTreeMap::new() }),
+            cursors: Mutex::new(Cursors {
+                crds: None,
+                rules: [None, None, None, None],
+                served: BTreeMap::new(),
+            }),
             seen: AtomicU64::new(u64::MAX),
             catalog: RwLock::new(Catalog::default()),
             rules: RwLock::new(rbac::Index::default()),
@@ -82,7 +86,8 @@ impl Following {
             match change {
                 Change::Reset => served.clear(),
                 Change::Put(_, name, revision, body) => {
-                    let naming = Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
+                    let naming =
+                        Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
                     match Crd::established(&object::decode(Some(naming), revision, body)) {
                         Some(crd) => served.insert(name.to_owned(), Arc::new(crd)),
                         None => served.remove(name),

@@ -43,8 +43,9 @@ pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Json> {
 }
 
 pub(crate) fn parse_yaml(body: &[u8]) -> Result<Json> {
-    let text = std::str::from_utf8(body)
-        .map_err(|_| Error::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet"))?;
+    let text = std::str::from_utf8(body).map_err(|_| {
+        Error::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet")
+    })?;
     let value: Value = serde_saphyr::from_str(text)
         .map_err(|error| Error::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
     Ok(Json::from(value))
@@ -72,6 +73,13 @@ pub(crate) fn configuration(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
+    // Whose fields these are depends on kind and version, so here both must be said.
+    let said = |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
+    let (api_version, kind) = (said("apiVersion")?, said("kind")?);
+    if api_version.is_empty() || kind.is_empty() {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        return Err(Error::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
     check_identity(resource, &mut json)?;
     let (_, findings) = decoded(resource, json.clone())?;
     report(resource, findings, validation, warnings)?;
@@ -102,6 +110,10 @@ fn cannot_handle(resource: &Resource, why: &str) -> Error {
 
 /// An object must be of the kind and version that its address says; where it says nothing, it is.
 fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
+    // Go decodes null into an empty object.
+    if *json == Json::Null {
+        *json = Json::Object(Vec::new());
+    }
     let Json::Object(entries) = json else {
         const IDENTITY: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
         let kind = json.kind();
@@ -165,7 +177,8 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
 fn object_meta() -> &'static Schema {
     static META: OnceLock<Schema> = OnceLock::new();
     META.get_or_init(|| {
-        catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").expect("ObjectMeta has a schema")
+        catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+            .expect("ObjectMeta has a schema")
     })
 }
 

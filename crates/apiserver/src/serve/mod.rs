@@ -84,7 +84,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { data: None, service_range: "10.96.0.0/16".into(), port: 6443, history: store::Options::default() }
+        Options {
+            data: None,
+            service_range: "10.96.0.0/16".into(),
+            port: 6443,
+            history: store::Options::default(),
+        }
     }
 }
 
@@ -175,7 +180,10 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let response = match served {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => respond::failure(&error, for_errors),
-        Err(_) => respond::failure(&Error::internal("this request hit a fault in the server; see its log"), for_errors),
+        Err(_) => respond::failure(
+            &Error::internal("this request hit a fault in the server; see its log"),
+            for_errors,
+        ),
     };
     inner.metrics.request(verb, &resource, response.status().as_u16());
     response
@@ -192,7 +200,11 @@ impl Inner {
         let catalog = self.catalog();
         let group = catalog.group(&info.group).and_then(|group| group.version(&info.version));
         if group.is_none() {
-            return Err(Error::no_such_resource());
+            return Ok(no_such_page());
+        }
+        // HEAD has no meaning here, although it is authorized like GET.
+        if parts.method == http::Method::HEAD {
+            return Err(Error::method_not_allowed());
         }
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
@@ -219,11 +231,12 @@ impl Inner {
         let peer = parts.extensions.get::<PeerCertificate>();
         let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let accounts = self.issuer.tokens(self, &self.context);
-        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts])
-            .map_err(|why| {
+        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts]).map_err(
+            |why| {
                 tracing::debug!(%why, "credentials refused");
                 Error::unauthorized()
-            })?;
+            },
+        )?;
         let rules = self.following.rules();
         let impersonated = impersonate::impersonate(&parts.headers, &attributes(info, &user), None, &*rules)?;
         Ok(impersonated.map_or(user, |one| one.user))
@@ -262,10 +275,15 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         return Ok(respond::response(watch::watch(call)?, accept, &[]));
     }
     let reply = if call.info.subresource.is_empty() {
-        if call.resource.namespaced && call.info.namespace.is_empty() && !matches!(verb, "list" | "watch" | "deletecollection") {
-            return Err(Error::no_such_resource());
-        }
-        if !call.resource.allows(verb) {
+        let named = !call.info.name.is_empty();
+        let fits = match verb {
+            "create" => !named,
+            "get" | "update" | "patch" | "delete" => named,
+            _ => true,
+        };
+        let anywhere = matches!(verb, "list" | "watch" | "deletecollection");
+        let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
+        if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());
         }
         if reviews::is_review(&call.resource) {
@@ -301,6 +319,11 @@ async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
     })
 }
 
+/// For addresses that belong to nobody: not even an API's error.
+pub(crate) fn no_such_page() -> Response {
+    respond::body(http::StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
 impl token::Lookup for Inner {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = Key::new(format!("{group}/{resource}"), namespace, name);
@@ -319,12 +342,13 @@ impl Inner {
     ) -> Result<Response> {
         drop(body);
         let path = info.path.trim_end_matches('/');
+        if info.verb != "get" && matches!(path, "/api" | "/api/v1" | "/version") {
+            return Err(Error::method_not_allowed());
+        }
         if let Some(response) = health::serve(&self, path, query) {
             return Ok(response);
         }
-        if info.verb != "get" {
-            return Err(Error::no_such_resource());
-        }
+        
         match path {
             token::CONFIGURATION_PATH => {
                 let host = format!("127.0.0.1:{}", self.options.port);

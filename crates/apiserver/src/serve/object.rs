@@ -30,7 +30,9 @@ pub fn encode(object: &Value) -> Vec<u8> {
         write_member(&mut out, key, value);
     }
     out.push(b'}');
-    for (key, value) in object.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata")) {
+    for (key, value) in
+        object.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"))
+    {
         out.push(b',');
         write_member(&mut out, key, value);
     }

@@ -34,7 +34,13 @@ pub(crate) fn object(call: &Call, object: Value) -> Result<Value> {
     })
 }
 
-pub(crate) fn row(call: &Call, printer: &Printer, object: &Value, include: Include, version: MetaVersion) -> Row {
+pub(crate) fn row(
+    call: &Call,
+    printer: &Printer,
+    object: &Value,
+    include: Include,
+    version: MetaVersion,
+) -> Row {
     table::row(printer, object, include, version, call.server.context.now())
 }
 

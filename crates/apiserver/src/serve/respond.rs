@@ -29,7 +29,9 @@ impl Reply {
 pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Response {
     let mut response = match reply {
         Reply::Raw(response) => response,
-        Reply::Text(code, text) if accept.encoding == Encoding::Json && !accept.pretty => body(code, "application/json", text),
+        Reply::Text(code, text) if accept.encoding == Encoding::Json && !accept.pretty => {
+            body(code, "application/json", text)
+        }
         Reply::Text(code, text) => {
             let value = serde_json::from_slice(&text).expect("handlers write JSON");
             encode(code, &value, accept)

@@ -12,6 +12,7 @@ use super::respond::Reply;
 use super::write::{self, Managed, Stored};
 use super::{admit, create, incoming, parts, services};
 use crate::admission::Operation;
+use crate::catalog::Resource;
 use crate::field;
 use crate::kinds::Generation;
 use crate::status::{Error, Result};
@@ -34,7 +35,12 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
         let stored = create::insert(call, object, Managed::Track, dry_run).await?;
         return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
     }
-    let change = |_: &Value| Ok((object.clone(), Managed::Track));
+    let uid = text(&object, &["metadata", "uid"]).to_owned();
+    let resource = call.resource.clone();
+    let change = |current: &Value| {
+        check_uid(&resource, &uid, current)?;
+        Ok((object.clone(), Managed::Track))
+    };
     let stored = modify(call, &name, part, dry_run, change).await?;
     call.reply(StatusCode::OK, stored.revision, &stored.body)
 }
@@ -67,7 +73,7 @@ pub(crate) async fn modify(
         let entry = call.entry(name)?;
         let current = call.value(entry.revision, &entry.body);
         let (mut new, managed) = change(&current)?;
-        check_preconditions(call, name, &new, &current)?;
+        check_revision(call, name, &new, &current)?;
         metadata(&mut new).insert("resourceVersion".into(), entry.revision.to_string().into());
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
@@ -93,7 +99,12 @@ pub(crate) async fn modify(
         let mut ops = if finished {
             vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
         } else {
-            vec![Op::Put { key: key.clone(), expect: Expect::Revision(entry.revision), body: body.clone(), labels }]
+            vec![Op::Put {
+                key: key.clone(),
+                expect: Expect::Revision(entry.revision),
+                body: body.clone(),
+                labels,
+            }]
         };
         ops.append(&mut allocation.ops);
         match call.server.store.commit(ops).await {
@@ -118,13 +129,18 @@ fn deletion_finished(kind: &str, object: &Value) -> bool {
         && (kind != "Namespace" || none(&object["spec"]["finalizers"]))
 }
 
-fn check_preconditions(call: &Call, name: &str, new: &Value, current: &Value) -> Result<()> {
-    let resource = call.resource.group_resource();
-    let (given, stored) = (text(new, &["metadata", "uid"]), text(current, &["metadata", "uid"]));
-    if !given.is_empty() && given != stored {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
-        return Err(Error::conflict(&resource, name, &why));
+/// A PUT that names a uid means that very object.
+fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
+    let stored = text(current, &["metadata", "uid"]);
+    if given.is_empty() || given == stored {
+        return Ok(());
     }
+    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
+}
+
+fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Result<()> {
+    let resource = call.resource.group_resource();
     let given = text(new, &["metadata", "resourceVersion"]);
     if given.is_empty() || given == "0" {
         if call.strategy().unconditional_update {
@@ -135,10 +151,7 @@ fn check_preconditions(call: &Call, name: &str, new: &Value, current: &Value) ->
         return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
     }
     if given.parse::<u64>().is_err() {
-        let path = field::Path::new("metadata.resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
-        let errors = [field::Error::invalid(&path, given, why)];
-        return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+        return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
     }
     if given != text(current, &["metadata", "resourceVersion"]) {
         return Err(Error::stale(&resource, name));

@@ -79,7 +79,12 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
 }
 
 /// Everything that is wrong with a change.
-pub(crate) fn validate_update(call: &Call, part: Part, new: &mut Value, current: &Value) -> Vec<field::Error> {
+pub(crate) fn validate_update(
+    call: &Call,
+    part: Part,
+    new: &mut Value,
+    current: &Value,
+) -> Vec<field::Error> {
     let strategy = call.strategy();
     let mut errors = meta::validate_meta_update(new, current);
     match (&call.resource.custom, part) {

@@ -163,38 +163,35 @@ struct Amounts {
 impl Amounts {
     /// The list a fault is about, the value it shows, and why.
     fn wrong(&self, resource: &str) -> Vec<(&'static str, Quantity, String)> {
+        let [min, max, default, request, ratio] =
+            [&self.min, &self.max, &self.default, &self.request, &self.ratio].map(Option::as_ref);
+        // Which is to be at most which, how both are called, and the list and the value to show.
+        let pairs = [
+            (min, max, ["min", "max"], "min", min),
+            (min, request, ["min", "default request"], "defaultRequest", request),
+            (request, max, ["default request", "max"], "defaultRequest", request),
+            (request, default, ["default request", "default limit"], "defaultRequest", request),
+            (min, default, ["min", "default"], "default", min),
+            (default, max, ["default", "max"], "default", max),
+        ];
         let mut wrong = Vec::new();
-        let mut check = |low: Option<Quantity>,
-                         high: Option<Quantity>,
-                         list,
-                         shown: Option<Quantity>,
-                         words: [&str; 2]| {
+        for (low, high, [lower, upper], list, shown) in pairs {
             if let (Some(low), Some(high), Some(shown)) = (low, high, shown)
                 && low > high
             {
-                wrong.push((
-                    list,
-                    shown,
-                    format!("{} value {low} is greater than {} value {high}", words[0], words[1]),
-                ));
+                let why = format!("{lower} value {low} is greater than {upper} value {high}");
+                wrong.push((list, shown.clone(), why));
             }
-        };
-        let Amounts { min, max, default, request, ratio } = *self;
-        check(min, max, "min", min, ["min", "max"]);
-        check(min, request, "defaultRequest", request, ["min", "default request"]);
-        check(request, max, "defaultRequest", request, ["default request", "max"]);
-        check(request, default, "defaultRequest", request, ["default request", "default limit"]);
-        check(min, default, "default", min, ["min", "default"]);
-        check(default, max, "default", max, ["default", "max"]);
+        }
         if let Some(ratio) = ratio {
             if ratio.milli_value() < 1000 {
-                wrong.push(("maxLimitRequestRatio", ratio, format!("ratio {ratio} is less than 1")));
+                wrong.push(("maxLimitRequestRatio", ratio.clone(), format!("ratio {ratio} is less than 1")));
             }
             if let (Some(min), Some(max)) = (min, max) {
                 let most = max.milli_value() as f64 / min.milli_value() as f64;
                 if ratio.milli_value() as f64 / 1000.0 > most {
                     let why = format!("ratio {ratio} is greater than max/min = {most:.6}");
-                    wrong.push(("maxLimitRequestRatio", ratio, why));
+                    wrong.push(("maxLimitRequestRatio", ratio.clone(), why));
                 }
             }
         }
@@ -204,7 +201,7 @@ impl Amounts {
         {
             let why =
                 format!("default value {default} must equal to defaultRequest value {request} in {resource}");
-            wrong.push(("defaultRequest", request, why));
+            wrong.push(("defaultRequest", request.clone(), why));
         }
         wrong
     }

@@ -165,7 +165,7 @@ fn validate_capacity(capacity: &At<'_>) -> Faults {
     for (_, at) in capacity.entries() {
         let amount = Quantity::of(at.value);
         faults.extend(validate_basic(&at));
-        if amount <= Quantity::ZERO {
+        if !amount.is_positive() {
             faults.push(Error::invalid(&at.path, amount.to_string(), NOT_POSITIVE));
         }
     }

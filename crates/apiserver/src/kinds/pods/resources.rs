@@ -279,7 +279,7 @@ pub(crate) fn quality_of_service(spec: &Value) -> &'static str {
     let mut count = |holder: &'_ Value, needs_limits: bool| {
         let wanted = |kind: &str| {
             let mut found = amounts_owned(holder, kind);
-            found.retain(|(name, amount)| (*name == "cpu" || *name == "memory") && *amount > Quantity::ZERO);
+            found.retain(|(name, amount)| (*name == "cpu" || *name == "memory") && amount.is_positive());
             found
         };
         let limited = wanted("limits");
@@ -287,10 +287,10 @@ pub(crate) fn quality_of_service(spec: &Value) -> &'static str {
             guaranteed = false;
         }
         for (name, amount) in wanted("requests") {
-            add(&mut requests, name, amount);
+            add(&mut requests, name, &amount);
         }
         for (name, amount) in limited {
-            add(&mut limits, name, amount);
+            add(&mut limits, name, &amount);
         }
     };
     if spec.get("resources").is_some_and(|resources| !resources.is_null()) {
@@ -314,8 +314,8 @@ fn amounts_owned(holder: &Value, kind: &str) -> Vec<(&'static str, Quantity)> {
         .collect()
 }
 
-fn add<'a>(sums: &mut Amounts<'a>, name: &'a str, amount: Quantity) {
-    let sum = sums.entry(name).or_insert(Quantity::ZERO);
+fn add<'a>(sums: &mut Amounts<'a>, name: &'a str, amount: &Quantity) {
+    let sum = sums.entry(name).or_insert_with(Quantity::zero);
     *sum = sum.plus(amount);
 }
 
@@ -329,25 +329,25 @@ fn amounts<'a>(container: &'a Value, kind: &str) -> impl Iterator<Item = (&'a st
 fn total<'a>(spec: &'a Value, kind: &str) -> Amounts<'a> {
     let mut sums = Amounts::new();
     for container in list(&spec["containers"]) {
-        amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, amount));
+        amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, &amount));
     }
     let mut sidecars = Amounts::new();
     let mut first = Amounts::new();
     for container in list(&spec["initContainers"]) {
         let mut now = sidecars.clone();
-        amounts(container, kind).for_each(|(name, amount)| add(&mut now, name, amount));
+        amounts(container, kind).for_each(|(name, amount)| add(&mut now, name, &amount));
         if text(container, "restartPolicy") == "Always" {
-            amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, amount));
+            amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, &amount));
             sidecars = now.clone();
         }
         for (name, amount) in now {
-            let most = first.entry(name).or_insert(Quantity::ZERO);
-            *most = (*most).max(amount);
+            let most = first.entry(name).or_insert_with(Quantity::zero);
+            *most = most.clone().max(amount);
         }
     }
     for (name, amount) in first {
-        let most = sums.entry(name).or_insert(Quantity::ZERO);
-        *most = (*most).max(amount);
+        let most = sums.entry(name).or_insert_with(Quantity::zero);
+        *most = most.clone().max(amount);
     }
     sums
 }

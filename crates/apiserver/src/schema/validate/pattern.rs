@@ -25,6 +25,22 @@ pub(crate) fn compiled(pattern: &str) -> Option<Arc<Regex>> {
     regex
 }
 
+/// Why a pattern is not valid, in Go's words as far as they are known.
+pub(crate) fn objection(pattern: &str) -> Option<String> {
+    if compiled(pattern).is_some() {
+        return None;
+    }
+    let unclosed = pattern.matches('(').count() > pattern.matches(')').count();
+    Some(match pattern {
+        _ if unclosed => format!("missing closing ): `{pattern}`"),
+        _ if pattern.matches(')').count() > pattern.matches('(').count() => {
+            format!("unexpected ): `{pattern}`")
+        }
+        _ if pattern.ends_with('\\') => "trailing backslash at end of expression: ``".to_owned(),
+        _ => format!("invalid or unsupported syntax: `{pattern}`"),
+    })
+}
+
 /// The pattern in the syntax of this crate's regular expressions, where `\d` and the like know more than
 /// ASCII and classes nest.
 fn translated(pattern: &str) -> String {
