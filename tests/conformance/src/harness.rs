@@ -25,6 +25,15 @@ pub enum Kind {
     Koinon,
 }
 
+/// What runs beside a stock server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controllers {
+    /// Those whose work Koinon's API server does itself.
+    Some,
+    /// None: the server alone.
+    None,
+}
+
 /// A running server.
 pub struct Engine {
     /// Which server it is.
@@ -35,6 +44,7 @@ pub struct Engine {
     pub port: u16,
     /// A client of it.
     pub client: Client,
+    controllers: Controllers,
     koinon: Option<Child>,
     guard: Child,
 }
@@ -65,12 +75,17 @@ impl Pair {
 impl Engine {
     /// Starts a server with fresh data.
     pub fn start(kind: Kind) -> Result<Self> {
+        Self::start_with(kind, Controllers::Some)
+    }
+
+    /// Starts a server with fresh data, with or without controllers beside a stock one.
+    pub fn start_with(kind: Kind, controllers: Controllers) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("koinon-conformance-").tempdir()?.keep();
         let port = free_ports()?;
         let guard = guard(kind, &folder)?;
-        let koinon = launch(kind, &folder, port)?;
+        let koinon = launch(kind, controllers, &folder, port)?;
         let client = Client::new(&folder.join("kubeconfig"))?;
-        Ok(Self { kind, folder, port, client, koinon, guard })
+        Ok(Self { kind, folder, port, client, controllers, koinon, guard })
     }
 
     /// The kubeconfig that the server wrote.
@@ -96,9 +111,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Ends the server as an operator would, and waits until it has.
+    pub fn stop(&mut self) -> Result<()> {
+        match self.koinon.take() {
+            Some(mut child) => {
+                Command::new("kill").arg(child.id().to_string()).status()?;
+                child.wait()?;
+                std::fs::remove_file(self.folder.join("koinon.pid"))?;
+            }
+            None => {
+                let status = Command::new(script()).arg("stop").arg(&self.folder).status()?;
+                ensure!(status.success(), "cluster.sh stop failed");
+            }
+        }
+        Ok(())
+    }
+
     /// Starts the server again with the data it had.
     pub fn resume(&mut self) -> Result<()> {
-        self.koinon = launch(self.kind, &self.folder, self.port)?;
+        self.koinon = launch(self.kind, self.controllers, &self.folder, self.port)?;
         self.client = Client::new(&self.kubeconfig())?;
         Ok(())
     }
@@ -171,13 +202,13 @@ pub fn koinon_program() -> Result<PathBuf> {
         })
 }
 
-fn launch(kind: Kind, folder: &Path, port: u16) -> Result<Option<Child>> {
+fn launch(kind: Kind, controllers: Controllers, folder: &Path, port: u16) -> Result<Option<Child>> {
     match kind {
         Kind::Stock => {
             let log = std::fs::File::create(folder.join("cluster.log"))?;
             let status = Command::new(script())
                 .args([Path::new("start"), folder, Path::new(&port.to_string())])
-                .env("KOINON_CONTROLLERS", CONTROLLERS)
+                .env("KOINON_CONTROLLERS", if controllers == Controllers::Some { CONTROLLERS } else { "" })
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)

@@ -22,3 +22,4 @@ pub mod rng;
 pub mod script;
 pub mod sequence;
 pub mod text;
+pub mod watch;

@@ -23,7 +23,7 @@ static GENERATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bgen-[a-z0-9]{5}
 static GO_ADDRESS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b0xc[0-9a-f]{9}\b"));
 static MOUNT: LazyLock<Regex> = LazyLock::new(|| pattern("kube-api-access-[a-z0-9]{5}"));
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
-    let before = r"too old resource version: \d+ \(|current: |in record \(";
+    let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(";
     // Some messages quote the whole object, as JSON or as a Go value.
     let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:""#;
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
@@ -41,6 +41,7 @@ pub struct Normaliser {
     addresses: Numbers,
     ports: Numbers,
     names: Numbers,
+    columns: Vec<String>,
 }
 
 #[derive(Default)]
@@ -125,15 +126,13 @@ impl Normaliser {
     }
 
     fn table(&mut self, table: &mut serde_json::Map<String, Value>) {
-        let names: Vec<_> = table
-            .get("columnDefinitions")
-            .and_then(Value::as_array)
-            .map(|columns| {
-                columns.iter().map(|column| column["name"].as_str().unwrap_or("").to_owned()).collect()
-            })
-            .unwrap_or_default();
+        // In a watch, only the first event tells the columns.
+        if let Some(columns) = table.get("columnDefinitions").and_then(Value::as_array) {
+            self.columns =
+                columns.iter().map(|column| column["name"].as_str().unwrap_or("").to_owned()).collect();
+        }
         for row in table.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten() {
-            for (cell, name) in row["cells"].as_array_mut().into_iter().flatten().zip(&names) {
+            for (cell, name) in row["cells"].as_array_mut().into_iter().flatten().zip(&self.columns) {
                 let Value::String(text) = cell else { continue };
                 match name.as_str() {
                     "Age" | "Last Seen" | "First Seen" | "Duration" | "Last Schedule" => *text = age(text),

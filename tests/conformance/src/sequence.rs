@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::client::{Answer, Client, Request};
 use crate::pointer;
+use crate::watch::Events;
 
 /// How long a single request may take before it counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -207,7 +208,7 @@ impl<'a> Run<'a> {
         // The same as in `send`: let the cache catch up first.
         self.client.send(&Request::new("GET", request.path.split('?').next().unwrap_or_default())).await?;
         let response = self.client.open(request).await?;
-        let (parts, mut body) = response.into_parts();
+        let (parts, body) = response.into_parts();
         if !parts.status.is_success() {
             let bytes = body.collect().await?.to_bytes();
             return Ok(Observed::from(Answer { status: parts.status, headers: parts.headers, body: bytes }));
@@ -223,20 +224,15 @@ impl<'a> Run<'a> {
             );
             marker = answer.json()["metadata"]["name"].as_str().map(str::to_owned);
         }
-        let (mut events, mut buffer) = (Vec::new(), Vec::new());
-        'stream: while let Some(frame) = body.frame().await {
-            buffer.extend_from_slice(frame?.data_ref().map_or(&[][..], |data| data));
-            while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = buffer.drain(..=end).collect();
-                let event: Value = serde_json::from_slice(&line)?;
-                let last = ends(&event, marker.as_deref());
-                // A bookmark without the end of the initial events comes when the server likes.
-                if event["type"] != "BOOKMARK" || last {
-                    events.push(event);
-                }
-                if last {
-                    break 'stream;
-                }
+        let (mut stream, mut events) = (Events::from(body), Vec::new());
+        while let Some(event) = stream.next().await? {
+            let last = ends(&event, marker.as_deref());
+            // A bookmark without the end of the initial events comes when the server likes.
+            if event["type"] != "BOOKMARK" || last {
+                events.push(event);
+            }
+            if last {
+                break;
             }
         }
         let mut observed = Observed::from(Answer {
