@@ -9,6 +9,7 @@
 mod invariants;
 mod names;
 pub mod openapi;
+mod scale;
 mod schema_rules;
 pub mod structural;
 mod validate;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::schema::Schema;
 
 pub use names::{accept_names, establish};
+pub use scale::validate_scale;
 pub use validate::{validate, validate_status, validate_update};
 
 /// Whether resources live in namespaces.

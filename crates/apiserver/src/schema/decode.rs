@@ -299,7 +299,7 @@ impl<'a> Decoder<'a> {
                 Json::Number(literal) if is_number(kind) => format!("number {literal}"),
                 other => other.kind().to_owned(),
             };
-            self.mismatch(&words, || spelled.unwrap_or(scalar_name(kind)).to_owned());
+            self.mismatch(&words, || spelled.unwrap_or_else(|| scalar_name(kind)).to_owned());
             return zero_scalar(kind);
         }
         match json {

@@ -27,11 +27,7 @@ pub fn decode_custom(schema: &Schema, object_meta: &Schema, json: Json) -> Resul
 pub fn coerce(schema: &Schema, object_meta: &Schema, object: &mut Value) -> Result<Vec<String>, DecodeError> {
     for key in ["kind", "apiVersion"] {
         if let Some(value) = object.get(key).filter(|value| !value.is_string()) {
-            let kind = go_kind(value);
-            let value = if value.is_null() { "<nil>".to_owned() } else { value.to_string() };
-            return Err(DecodeError::new(format!(
-                ".{key} accessor error: {value} is of the type {kind}, expected string"
-            )));
+            return Err(DecodeError::new(accessor_error(&format!(".{key}"), value, "string")));
         }
     }
     let mut unknown = Vec::new();
@@ -278,14 +274,16 @@ fn child(object: Option<&Object>, key: &str) -> Option<NodeId> {
     object.field(key).map(|field| field.node).or(object.additional)
 }
 
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
+/// What Go says of a value at a path that is not of the type it should be.
+pub(crate) fn accessor_error(path: &str, value: &Value, wanted: &str) -> String {
+    let (shown, kind) = match value {
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
+        Value::Bool(flag) => (flag.to_string(), "bool"),
+        Value::Number(number) if number.is_f64() => (number.to_string(), "float64"),
+        Value::Number(number) => (number.to_string(), "int64"),
+        Value::String(text) => (text.clone(), "string"),
+        Value::Array(_) => (value.to_string(), "[]interface {}"),
+        Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+    };
+    format!("{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
 }
