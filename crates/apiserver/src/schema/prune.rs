@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::decode::{self, DecodeError, Decoded};
-use super::raw::Json;
+use super::raw::{self, Json};
 use super::{Node, NodeId, Object, Schema, Set, Shape};
 use crate::field::{self, Path};
 
@@ -30,6 +30,7 @@ pub fn coerce(schema: &Schema, object_meta: &Schema, object: &mut Value) -> Resu
             return Err(DecodeError::new(accessor_error(&format!(".{key}"), value, "string")));
         }
     }
+    write_numbers_as_go(object);
     let mut unknown = Vec::new();
     let metadata = match object.get_mut("metadata") {
         Some(metadata) => Some(decode_meta(object_meta, metadata.take(), "metadata", &mut unknown)?),
@@ -224,6 +225,16 @@ fn decode_meta(
     let paths = decoded.strict.iter().filter_map(|finding| finding.split('"').nth(1));
     unknown.extend(paths.map(|inner| format!("{path}.{inner}")));
     Ok(decoded.value)
+}
+
+/// A patch can leave `1.0`, which Go writes as `1`.
+fn write_numbers_as_go(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => *value = raw::whole(number.clone()).into(),
+        Value::Array(items) => items.iter_mut().for_each(write_numbers_as_go),
+        Value::Object(map) => map.values_mut().for_each(write_numbers_as_go),
+        _ => {}
+    }
 }
 
 /// Removes nulls that may not be there and that no default will replace.
