@@ -9,6 +9,7 @@
 mod invariants;
 mod names;
 pub mod openapi;
+mod scale;
 mod schema_rules;
 pub mod structural;
 mod validate;
@@ -21,6 +22,7 @@ use crate::selector::CustomFields;
 use crate::table::CustomColumns;
 
 pub use names::{accept_names, establish};
+pub use scale::validate_scale;
 pub use validate::{validate, validate_status, validate_update};
 
 /// Whether resources live in namespaces.
