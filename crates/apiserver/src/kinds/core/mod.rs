@@ -10,8 +10,6 @@ mod node;
 mod service;
 mod service_addresses;
 mod storage;
-#[cfg(test)]
-mod tests;
 
 pub(super) use storage::default_claim;
 

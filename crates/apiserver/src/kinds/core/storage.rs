@@ -313,8 +313,10 @@ fn validate_volume_update(new: &Value, old: &Value) -> Faults {
     let (spec, old_spec) = (&new["spec"], &old["spec"]);
     faults.extend(immutable(spec, old_spec, "volumeMode", IMMUTABLE));
     if old_spec.get("nodeAffinity").is_some_and(|affinity| !affinity.is_null()) {
-        let why = format!("{IMMUTABLE}, except for updating from beta label to GA");
-        faults.extend(immutable(spec, old_spec, "nodeAffinity", &why));
+        let affinity = internal::show("VolumeNodeAffinity", &spec["nodeAffinity"]);
+        let why = format!("{affinity}: {IMMUTABLE}, except for updating from beta label to GA");
+        let changed = immutable(spec, old_spec, "nodeAffinity", &why);
+        faults.extend(changed.map(|fault| Error { value: None, ..fault }));
     }
     let class = "volumeAttributesClassName";
     if spec[class].is_null() && !old_spec[class].is_null() {
@@ -353,9 +355,9 @@ fn same_data_sources(claim: &mut Value) {
         let kind = (text(source, "apiGroup"), text(source, "kind"));
         [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")].contains(&kind)
     };
-    if let Some(reference) = find_mut(spec, "dataSourceRef") {
-        // Sources in other namespaces are behind a feature that is off in this release.
-        remove(reference, "namespace");
+    // Sources in other namespaces are behind a feature that is off in this release.
+    if !text(get(spec, &["dataSourceRef"]), "namespace").is_empty() {
+        remove(spec, "dataSourceRef");
     }
     if find_mut(spec, "dataSource").is_some_and(|source| !known(source)) && !spec["dataSourceRef"].is_object()
     {
