@@ -61,14 +61,27 @@ fn created(object: &Value) -> Value {
     value
 }
 
-fn refusal(object: &Value, faults: &[crate::field::Error]) -> String {
+/// What a client is told: the message, and what each cause is about.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+struct Answer {
+    answer: String,
+    causes: Vec<String>,
+}
+
+fn refusal(object: &Value, faults: &[crate::field::Error]) -> Answer {
     let (group, _, kind) = kind_of(object);
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    Error::invalid(group, kind, name, faults).message
+    let status = Error::invalid(group, kind, name, faults).to_status();
+    let word = |cause: &Value, name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+    let causes = status["details"]["causes"].as_array().into_iter().flatten();
+    Answer {
+        answer: word(&status, "message"),
+        causes: causes.map(|cause| format!("{} {}", word(cause, "reason"), word(cause, "field"))).collect(),
+    }
 }
 
 /// What a client is told of a new object; nothing if it is taken.
-fn refused(object: &Value) -> Option<String> {
+fn refused(object: &Value) -> Option<Answer> {
     let value = created(object);
     let strategy = strategy_of(object);
     let namespaced = !CLUSTER_WIDE.contains(&kind_of(object).2);
@@ -78,7 +91,7 @@ fn refused(object: &Value) -> Option<String> {
 }
 
 /// What a client is told of a change; nothing if it is taken.
-fn change_refused(new: &Value, old: &Value, part: Option<&str>) -> Option<String> {
+fn change_refused(new: &Value, old: &Value, part: Option<&str>) -> Option<Answer> {
     let strategy = strategy_of(old);
     let mut value = read(new);
     let faults = match part {
@@ -107,22 +120,40 @@ fn unordered(message: &str) -> Vec<String> {
     parts
 }
 
-#[track_caller]
-fn check(cases: impl Iterator<Item = (String, String, String, bool)>) {
-    let mut wrong = Vec::new();
-    for (what, ours, real, any_order) in cases {
-        let same = if any_order { unordered(&ours) == unordered(&real) } else { ours == real };
-        if !same {
-            wrong.push(format!("{what}\n  real: {real}\n  ours: {ours}"));
+impl Answer {
+    fn is(&self, real: &Answer, any_order: bool) -> bool {
+        if !any_order {
+            return self == real;
         }
+        let sorted = |answer: &Answer| {
+            let mut causes = answer.causes.clone();
+            causes.sort();
+            causes
+        };
+        unordered(&self.answer) == unordered(&real.answer) && sorted(self) == sorted(real)
     }
+}
+
+/// What is wrong, all at once.
+#[track_caller]
+fn expect_none(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn differ(what: &Value, real: &Answer, ours: &Answer) -> String {
+    let causes = if real.causes == ours.causes {
+        String::new()
+    } else {
+        format!("\n  causes: {:?}\n  ours:   {:?}", real.causes, ours.causes)
+    };
+    format!("{what}\n  real: {}\n  ours: {}{causes}", real.answer, ours.answer)
 }
 
 #[derive(Deserialize)]
 struct Refused {
     object: Value,
-    answer: String,
+    #[serde(flatten)]
+    answer: Answer,
     #[serde(default)]
     unordered: bool,
 }
@@ -130,10 +161,14 @@ struct Refused {
 #[test]
 fn what_the_real_server_refuses_is_refused_alike() {
     let cases: Vec<Refused> = serde_json::from_str(include_str!("testdata/refused.json")).unwrap();
-    check(cases.into_iter().map(|case| {
+    let mut wrong = Vec::new();
+    for case in cases {
         let ours = refused(&case.object).unwrap_or_default();
-        (case.object.to_string(), ours, case.answer, case.unordered)
-    }));
+        if !ours.is(&case.answer, case.unordered) {
+            wrong.push(differ(&case.object, &case.answer, &ours));
+        }
+    }
+    expect_none(&wrong);
 }
 
 #[derive(Deserialize)]
@@ -141,7 +176,8 @@ struct Change {
     old: Value,
     new: Value,
     part: Option<String>,
-    answer: String,
+    #[serde(flatten)]
+    answer: Answer,
     #[serde(default)]
     unordered: bool,
 }
@@ -149,10 +185,14 @@ struct Change {
 #[test]
 fn changes_that_the_real_server_refuses_are_refused_alike() {
     let cases: Vec<Change> = serde_json::from_str(include_str!("testdata/changes.json")).unwrap();
-    check(cases.into_iter().map(|case| {
+    let mut wrong = Vec::new();
+    for case in cases {
         let ours = change_refused(&case.new, &case.old, case.part.as_deref()).unwrap_or_default();
-        (case.new.to_string(), ours, case.answer, case.unordered)
-    }));
+        if !ours.is(&case.answer, case.unordered) {
+            wrong.push(differ(&case.new, &case.answer, &ours));
+        }
+    }
+    expect_none(&wrong);
 }
 
 #[derive(Deserialize)]
@@ -175,11 +215,15 @@ fn without_what_others_add(mut value: Value) -> Value {
 #[test]
 fn what_the_real_server_makes_of_objects_we_make_of_them() {
     let cases: Vec<Accepted> = serde_json::from_str(include_str!("testdata/accepted.json")).unwrap();
-    check(cases.into_iter().map(|case| {
+    let mut wrong = Vec::new();
+    for case in cases {
         assert_eq!(refused(&case.object), None);
         let ours = without_what_others_add(created(&case.object));
-        (case.object.to_string(), ours.to_string(), case.result.to_string(), false)
-    }));
+        if ours != case.result {
+            wrong.push(format!("{}\n  real: {}\n  ours: {ours}", case.object, case.result));
+        }
+    }
+    expect_none(&wrong);
 }
 
 #[test]

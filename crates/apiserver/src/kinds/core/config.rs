@@ -21,7 +21,7 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 pub(super) const CONFIG_MAP: Strategy = Strategy {
     validate: |map| [meta::validate_builtin(map), validate_config_map(map)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_locked(new, old, &["data", "binaryData"]));
         faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
         faults.extend(validate_config_map(new));
@@ -39,7 +39,7 @@ pub(super) const SECRET: Strategy = Strategy {
         }
     },
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         if text(new, "type") != text(old, "type") {
             faults.push(Error::invalid(&Path::new("type"), text(new, "type"), IMMUTABLE));
         }

@@ -41,8 +41,8 @@ pub(super) const VOLUME: Strategy = Strategy {
     },
     validate: |volume| [meta::validate_builtin(volume), validate_volume(volume)].concat(),
     validate_update: validate_volume_update,
-    validate_status: |new, _| {
-        let mut faults = meta::validate_builtin(new);
+    validate_status: |new, old| {
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_version(new));
         faults
     },
@@ -375,7 +375,7 @@ fn same_data_sources(claim: &mut Value) {
 }
 
 fn validate_claim_update(new: &Value, old: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
     faults.extend(validate_claim_spec(&At::top(new, "spec")));
     let (mut spec, mut old_spec) = (new["spec"].clone(), old["spec"].clone());
@@ -446,8 +446,8 @@ fn validate_claim_update(new: &Value, old: &Value) -> Faults {
     faults
 }
 
-fn validate_claim_status(new: &Value, _: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+fn validate_claim_status(new: &Value, old: &Value) -> Faults {
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(validate_version(new));
     if is_empty(get(new, &["spec", "accessModes"])) {
         faults.push(Error::required(&Path::new("Spec").child("accessModes"), ""));
