@@ -15,6 +15,8 @@ pub mod meta;
 pub mod other;
 pub(crate) mod pods;
 pub(crate) mod quantity;
+#[cfg(test)]
+mod recorded;
 pub(crate) mod selectors;
 pub(crate) mod walk;
 pub(crate) mod workloads;
