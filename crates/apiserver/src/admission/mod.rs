@@ -1,1 +1,7 @@
-//!
+//! tmp
+#[derive(Clone, Copy)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}

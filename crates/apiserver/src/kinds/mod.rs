@@ -10,12 +10,14 @@ mod apps;
 mod claims;
 pub mod convert;
 mod core;
+mod internal;
 pub mod meta;
 pub mod other;
 pub(crate) mod pods;
 pub(crate) mod quantity;
 pub(crate) mod selectors;
 pub(crate) mod walk;
+pub(crate) mod workloads;
 
 use serde_json::Value;
 

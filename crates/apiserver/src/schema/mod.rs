@@ -4,6 +4,16 @@
 //! Nodes live in one arena for each document, so a recursive schema needs no reference counts,
 //! and a handle is an `Arc` and an index.
 
+pub mod decode;
+pub mod default;
+pub mod facts;
+mod gobytes;
+mod gotime;
+pub mod parse;
+pub mod prune;
+pub mod raw;
+pub mod validate;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +29,8 @@ pub struct Set {
     pub(crate) nodes: Vec<Node>,
     /// Definitions by their name, such as `io.k8s.api.core.v1.Pod`.
     pub(crate) names: BTreeMap<Box<str>, NodeId>,
+    /// What Go calls the fields of built-in kinds, where that does not follow from the schema.
+    pub(crate) go_names: BTreeMap<(NodeId, Box<str>), facts::GoName>,
 }
 
 /// A schema: a node of a set. Cheap to clone.

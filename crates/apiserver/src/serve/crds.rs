@@ -1,0 +1,3 @@
+//! CRDs.
+use super::call::Call;
+pub(crate) async fn after(_: &Call) {}
