@@ -20,6 +20,9 @@ use crate::store::{CommitError, Entry, Expect, ListAt, ListQuery, Op};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+                           this warning";
 
 /// What a deletion asks for, from its body or its query.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +32,8 @@ struct Options {
     revision: Option<String>,
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
+    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
+    orphan_by_default: bool,
     dry_run: bool,
 }
 
@@ -43,6 +48,8 @@ impl Options {
             options.read(incoming::parse(&call.headers, body)?)?;
         }
         options.validate()?;
+        options.orphan_by_default =
+            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers") && call.resource.custom.is_none();
         Ok(options)
     }
 
@@ -103,7 +110,7 @@ impl Options {
             (Some("Orphan"), _) | (None, Some(true)) => (true, false),
             (Some("Foreground"), _) => (false, true),
             (Some(_), _) | (None, Some(false)) => (false, false),
-            (None, None) => (has(ORPHAN), has(FOREGROUND) && !has(ORPHAN)),
+            (None, None) => (has(ORPHAN) || self.orphan_by_default, has(FOREGROUND) && !has(ORPHAN)),
         };
         if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
             return None;
@@ -122,6 +129,10 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
+    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if unsaid && &*call.resource.storage == "batch/jobs" {
+        call.warnings.push(JOB_WARNING.to_owned());
+    }
     let name = call.info.name.clone();
     let (object, gone) = remove(call, &name, &options).await?;
     let whole = !gone || returns_object(call);
