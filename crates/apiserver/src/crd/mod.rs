@@ -9,6 +9,7 @@
 mod invariants;
 mod names;
 pub mod openapi;
+mod scale;
 mod schema_rules;
 pub mod structural;
 mod validate;
@@ -17,8 +18,11 @@ mod written;
 use serde_json::{Map, Value, json};
 
 use crate::schema::Schema;
+use crate::selector::CustomFields;
+use crate::table::CustomColumns;
 
 pub use names::{accept_names, establish};
+pub use scale::validate_scale;
 pub use validate::{validate, validate_status, validate_update};
 
 /// Whether resources live in namespaces.
@@ -72,9 +76,11 @@ pub struct Version {
     /// Whether status is a subresource.
     pub status: bool,
     pub scale: Option<Scale>,
-    pub columns: Vec<PrinterColumn>,
-    /// Paths that field selectors may use, without the leading dot.
-    pub selectable_fields: Vec<String>,
+    pub columns: CustomColumns,
+    /// What field selectors may use.
+    pub fields: CustomFields,
+    /// Whether reading an object may show more than was stored.
+    pub has_defaults: bool,
 }
 
 /// Where the scale subresource finds its numbers, as paths that start with a dot.
@@ -83,17 +89,6 @@ pub struct Scale {
     pub spec_path: String,
     pub status_path: String,
     pub selector_path: Option<String>,
-}
-
-/// A column of the table that `kubectl get` shows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PrinterColumn {
-    pub name: String,
-    pub kind: String,
-    pub format: String,
-    pub description: String,
-    pub priority: i32,
-    pub json_path: String,
 }
 
 impl Crd {
@@ -106,13 +101,14 @@ impl Crd {
             "Webhook" => Conversion::Webhook(spec["conversion"]["webhook"].clone()),
             _ => Conversion::None,
         };
+        let scope = if text(spec, "scope") == "Namespaced" { Scope::Namespaced } else { Scope::Cluster };
         Crd {
             group: text(spec, "group").to_owned(),
-            scope: if text(spec, "scope") == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+            scope,
             names: Names::parse(names),
             versions: list(spec, "versions")
                 .iter()
-                .map(|version| Version::parse(version, object_meta))
+                .map(|version| Version::parse(version, scope, object_meta))
                 .collect(),
             conversion,
             established: names::is_true(crd, "Established"),
@@ -147,7 +143,7 @@ impl Names {
 }
 
 impl Version {
-    fn parse(version: &Value, object_meta: Option<&Schema>) -> Self {
+    fn parse(version: &Value, scope: Scope, object_meta: Option<&Schema>) -> Self {
         let subresources = &version["subresources"];
         let schema = version["schema"].get("openAPIV3Schema");
         Version {
@@ -163,24 +159,9 @@ impl Version {
                 status_path: text(scale, "statusReplicasPath").to_owned(),
                 selector_path: scale["labelSelectorPath"].as_str().map(str::to_owned),
             }),
-            columns: list(version, "additionalPrinterColumns").iter().map(PrinterColumn::parse).collect(),
-            selectable_fields: list(version, "selectableFields")
-                .iter()
-                .map(|field| text(field, "jsonPath").trim_start_matches('.').to_owned())
-                .collect(),
-        }
-    }
-}
-
-impl PrinterColumn {
-    fn parse(column: &Value) -> Self {
-        PrinterColumn {
-            name: text(column, "name").to_owned(),
-            kind: text(column, "type").to_owned(),
-            format: text(column, "format").to_owned(),
-            description: text(column, "description").to_owned(),
-            priority: column["priority"].as_i64().unwrap_or_default() as i32,
-            json_path: text(column, "jsonPath").to_owned(),
+            columns: CustomColumns::new(&version["additionalPrinterColumns"]),
+            fields: CustomFields::new(&version["selectableFields"], scope == Scope::Namespaced),
+            has_defaults: schema.is_some_and(has_defaults),
         }
     }
 }
@@ -248,6 +229,15 @@ pub fn warnings(crd: &Value, old: Option<&Value>) -> Vec<String> {
         .filter(|format| !known.contains(format))
         .map(|format| format!("unrecognized format {format:?}"))
         .collect()
+}
+
+/// Whether a schema has a default anywhere.
+fn has_defaults(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.contains_key("default") || map.values().any(has_defaults),
+        Value::Array(items) => items.iter().any(has_defaults),
+        _ => false,
+    }
 }
 
 fn storage_version(spec: &Value) -> Option<String> {

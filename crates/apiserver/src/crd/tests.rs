@@ -151,6 +151,6 @@ fn a_definition_is_read_for_serving() {
     let version = crd.storage().unwrap();
     assert!(version.served && version.status && version.schema.is_some());
     assert_eq!(version.scale.as_ref().unwrap().spec_path, ".spec.replicas");
-    assert_eq!(version.columns[0].json_path, ".spec.size");
+    assert_eq!(version.columns.columns()[1].name, "Size");
     assert!(crd.served("v2").is_none());
 }

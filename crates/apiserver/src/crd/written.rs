@@ -102,8 +102,8 @@ pub(super) fn versions(versions: &[super::validate::VersionParts<'_>]) -> String
         .iter()
         .map(|parts| {
             let version = parts.version;
-            let validation = parts.validation.map_or("null".to_owned(), |validation| {
-                let inner = part(validation, "openAPIV3Schema").map_or("null".to_owned(), schema);
+            let validation = parts.validation.map_or_else(|| "null".to_owned(), |validation| {
+                let inner = part(validation, "openAPIV3Schema").map_or_else(|| "null".to_owned(), schema);
                 format!("{{\"OpenAPIV3Schema\":{inner}}}")
             });
             let columns = match list_of(parts.columns) {
@@ -124,7 +124,7 @@ pub(super) fn versions(versions: &[super::validate::VersionParts<'_>]) -> String
                 super::flag(version, "storage"),
                 super::flag(version, "deprecated"),
                 version.get("deprecationWarning").unwrap_or(&Value::Null),
-                parts.subresources.map_or("null".to_owned(), subresources),
+                parts.subresources.map_or_else(|| "null".to_owned(), subresources),
             )
         })
         .collect();
@@ -144,7 +144,7 @@ fn field(value: &Value, kind: Kind) -> String {
     match kind {
         Kind::Text | Kind::Flag | Kind::Plain => value.to_string(),
         Kind::Schema => schema(value),
-        Kind::Schemas => value.as_array().map_or("null".to_owned(), |items| each(items)),
+        Kind::Schemas => value.as_array().map_or_else(|| "null".to_owned(), |items| each(items)),
         Kind::SchemaMap => entries(value, schema),
         Kind::SchemaOrList => match value.as_array() {
             Some(items) => format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", each(items)),
@@ -193,14 +193,17 @@ fn rule(rule: &Value) -> String {
 
 fn subresources(value: &Value) -> String {
     let status = if part(value, "status").is_some() { "{}" } else { "null" };
-    let scale = part(value, "scale").map_or("null".to_owned(), |scale| {
-        format!(
-            "{{\"SpecReplicasPath\":{},\"StatusReplicasPath\":{},\"LabelSelectorPath\":{}}}",
-            quoted(super::text(scale, "specReplicasPath")),
-            quoted(super::text(scale, "statusReplicasPath")),
-            scale.get("labelSelectorPath").unwrap_or(&Value::Null),
-        )
-    });
+    let scale = part(value, "scale").map_or_else(
+        || "null".to_owned(),
+        |scale| {
+            format!(
+                "{{\"SpecReplicasPath\":{},\"StatusReplicasPath\":{},\"LabelSelectorPath\":{}}}",
+                quoted(super::text(scale, "specReplicasPath")),
+                quoted(super::text(scale, "statusReplicasPath")),
+                scale.get("labelSelectorPath").unwrap_or(&Value::Null),
+            )
+        },
+    );
     format!("{{\"Status\":{status},\"Scale\":{scale}}}")
 }
 

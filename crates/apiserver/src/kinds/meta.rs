@@ -44,8 +44,15 @@ pub fn validate_meta(obj: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<S
     faults
 }
 
-/// What is wrong with the metadata of an update.
+/// What is wrong with the metadata of an update, of whatever kind.
 pub fn validate_meta_update(new: &Value, old: &Value) -> Vec<Error> {
+    let namespaced = !text(&old["metadata"], "namespace").is_empty();
+    let mut faults = validate_meta(new, namespaced, names::path_segment);
+    faults.extend(validate_change(new, old));
+    faults
+}
+
+fn validate_change(new: &Value, old: &Value) -> Faults {
     let (new, old) = (At::top(new, "metadata"), At::top(old, "metadata"));
     let mut faults = Faults::new();
     if old.has("deletionTimestamp") {
@@ -82,6 +89,13 @@ pub fn validate_meta_update(new: &Value, old: &Value) -> Vec<Error> {
 pub(crate) fn validate_builtin(obj: &Value) -> Vec<Error> {
     let finalizers = At::top(obj, "metadata").child("finalizers");
     finalizers.items().filter_map(|one| validate_kube_finalizer(&one)).collect()
+}
+
+/// What built-in kinds ask of metadata on an update. Much of it was asked before, and causes list it twice.
+pub(crate) fn validate_builtin_update(new: &Value, old: &Value) -> Vec<Error> {
+    let mut faults = validate_change(new, old);
+    faults.extend(validate_builtin(new));
+    faults
 }
 
 /// What kinds ask that, on an update, check metadata as if the object were new.

@@ -18,6 +18,7 @@ pub enum Form {
     Whole,
     Table(MetaVersion),
     PartialMetadata(MetaVersion),
+    PartialMetadataList(MetaVersion),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +86,8 @@ impl<'a> Clause<'a> {
         let form = match self.as_ {
             None => Form::Whole,
             Some("Table") => Form::Table(version?),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Form::PartialMetadata(version?),
+            Some("PartialObjectMetadata") => Form::PartialMetadata(version?),
+            Some("PartialObjectMetadataList") => Form::PartialMetadataList(version?),
             Some(_) => return None,
         };
         Some((encoding, form))

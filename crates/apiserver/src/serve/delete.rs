@@ -8,11 +8,11 @@ use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::respond::Reply;
 use super::select::Selection;
-use super::{admit, incoming, services, write};
+use super::{admit, crds, incoming, services, write};
 use crate::admission::Operation;
+use crate::catalog;
 use crate::context::rfc3339;
 use crate::field;
-use crate::catalog;
 use crate::schema::decode::decode_json;
 use crate::schema::raw::Json;
 use crate::status::{Error, GroupResource, Result};
@@ -20,6 +20,9 @@ use crate::store::{CommitError, Entry, Expect, ListAt, ListQuery, Op};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+                           this warning";
 
 /// What a deletion asks for, from its body or its query.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +32,8 @@ struct Options {
     revision: Option<String>,
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
+    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
+    orphan_by_default: bool,
     dry_run: bool,
 }
 
@@ -43,6 +48,8 @@ impl Options {
             options.read(incoming::parse(&call.headers, body)?)?;
         }
         options.validate()?;
+        options.orphan_by_default =
+            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers") && call.resource.custom.is_none();
         Ok(options)
     }
 
@@ -53,7 +60,9 @@ impl Options {
         let body = &decoded.value;
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
-            return Err(Error::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+            return Err(Error::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {kind}"
+            )));
         }
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.grace = body["gracePeriodSeconds"].as_i64();
@@ -61,7 +70,8 @@ impl Options {
         self.revision = word(&body["preconditions"]["resourceVersion"]);
         self.propagation = word(&body["propagationPolicy"]);
         self.orphan_dependents = body["orphanDependents"].as_bool();
-        let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let dry_run: Vec<&str> =
+            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         if dry_run.iter().any(|value| *value != "All") {
             let path = field::Path::new("dryRun");
             let errors = [field::Error::not_supported(&path, json!(dry_run), &["All"])];
@@ -100,7 +110,7 @@ impl Options {
             (Some("Orphan"), _) | (None, Some(true)) => (true, false),
             (Some("Foreground"), _) => (false, true),
             (Some(_), _) | (None, Some(false)) => (false, false),
-            (None, None) => (has(ORPHAN), has(FOREGROUND) && !has(ORPHAN)),
+            (None, None) => (has(ORPHAN) || self.orphan_by_default, has(FOREGROUND) && !has(ORPHAN)),
         };
         if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
             return None;
@@ -119,6 +129,10 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
+    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if unsaid && &*call.resource.storage == "batch/jobs" {
+        call.warnings.push(JOB_WARNING.to_owned());
+    }
     let name = call.info.name.clone();
     let (object, gone) = remove(call, &name, &options).await?;
     let whole = !gone || returns_object(call);
@@ -203,6 +217,9 @@ async fn remove_once(
             true => metadata(&mut object).remove("finalizers"),
             false => metadata(&mut object).insert("finalizers".into(), wanted.into()),
         };
+    }
+    if crds::is_definition(call) {
+        crds::mark_going(&call.server, &mut object);
     }
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);

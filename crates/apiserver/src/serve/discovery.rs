@@ -6,12 +6,12 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::{Inner, no_such_page};
 use super::accept::Accept;
 use super::query::Query;
 use super::respond::{self, Reply};
+use super::{Inner, no_such_page};
 use crate::catalog::{Group, Resource, Version, group_version};
-use crate::status::Result;
+use crate::status::{Error, Result};
 
 pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) -> Result<Response> {
     let catalog = server.catalog();
@@ -30,7 +30,7 @@ pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) ->
         }),
         ["api", version] => match catalog.group("").and_then(|group| group.version(version)) {
             Some(version) => resources("", version),
-            None => return Ok(no_such_page()),
+            None => return Err(Error::no_such_resource()),
         },
         ["apis", group] => {
             let Some(group) = catalog.group(group) else { return Ok(no_such_page()) };
@@ -41,6 +41,7 @@ pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) ->
         }
         ["apis", group, version] => match catalog.group(group).and_then(|group| group.version(version)) {
             Some(version) => resources(group, version),
+            None if catalog.group(group).is_some() => return Err(Error::no_such_resource()),
             None => return Ok(no_such_page()),
         },
         [] => json!({"paths": paths(server)}),

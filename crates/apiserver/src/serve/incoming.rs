@@ -74,7 +74,8 @@ pub(crate) fn configuration(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     // Whose fields these are depends on kind and version, so here both must be said.
-    let said = |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
+    let said =
+        |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
     let (api_version, kind) = (said("apiVersion")?, said("kind")?);
     if api_version.is_empty() || kind.is_empty() {
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
@@ -174,7 +175,8 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
     Ok((decoded.value, decoded.strict))
 }
 
-fn object_meta() -> &'static Schema {
+/// The schema of every object's metadata.
+pub(crate) fn object_meta() -> &'static Schema {
     static META: OnceLock<Schema> = OnceLock::new();
     META.get_or_init(|| {
         catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

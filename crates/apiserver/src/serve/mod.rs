@@ -198,8 +198,7 @@ impl Inner {
             return self.serve_path(&parts, &info, &query, body).await;
         }
         let catalog = self.catalog();
-        let group = catalog.group(&info.group).and_then(|group| group.version(&info.version));
-        if group.is_none() {
+        if catalog.group(&info.group).is_none() {
             return Ok(no_such_page());
         }
         // HEAD has no meaning here, although it is authorized like GET.
@@ -283,6 +282,9 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         };
         let anywhere = matches!(verb, "list" | "watch" | "deletecollection");
         let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
+        if !placed && verb != "create" {
+            return Err(Error::no_such_resource());
+        }
         if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());
         }
@@ -348,7 +350,7 @@ impl Inner {
         if let Some(response) = health::serve(&self, path, query) {
             return Ok(response);
         }
-        
+
         match path {
             token::CONFIGURATION_PATH => {
                 let host = format!("127.0.0.1:{}", self.options.port);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::accept::body_type;
 use super::call::Call;
@@ -40,12 +40,17 @@ impl Kind {
             "application/merge-patch+json" => Kind::Merge,
             "application/strategic-merge-patch+json" if !custom => Kind::Strategic,
             "application/apply-patch+yaml" => Kind::Apply,
-            _ => {
-                let strategic = if custom { "" } else { "application/strategic-merge-patch+json, " };
-                return Err(Error::unsupported_media_type(format!(
+            _ if custom => {
+                return Err(Error::unsupported_media_type(
                     "the body of the request was in an unknown format - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
-                )));
+                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
+            }
+            // Built-in kinds are refused before they are looked at, in fewer words.
+            _ => {
+                let mut error = Error::unsupported_media_type("415: Unsupported Media Type");
+                error.details = Some(Box::new(json!({})));
+                return Err(error);
             }
         })
     }
@@ -120,37 +125,35 @@ pub(crate) fn checked(
 ) -> Result<Value> {
     incoming::report(resource, patched.strict, validation, warnings)?;
     let text_of_it = patched.object.to_string();
-    let mut new = incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
-        let refused = error.code == 400 && !error.message.contains("strict decoding error");
-        if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
-    })?;
+    let mut new =
+        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
+            let refused = error.code == 400 && !error.message.contains("strict decoding error");
+            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
+        })?;
     // A patch can neither take an object's name away nor give it another.
-    let name = text(current, &["metadata", "name"]);
-    let given = text(&new, &["metadata", "name"]);
-    if !given.is_empty() && given != name {
-        return Err(Error::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
-    for key in ["name", "namespace"] {
-        if text(&new, &["metadata", key]).is_empty()
-            && let Some(value) = current["metadata"].get(key)
-        {
-            metadata(&mut new).insert(key.into(), value.clone());
-        }
+    update::check_name(text(current, &["metadata", "name"]), &new)?;
+    if text(&new, &["metadata", "namespace"]).is_empty()
+        && let Some(value) = current["metadata"].get("namespace")
+    {
+        metadata(&mut new).insert("namespace".into(), value.clone());
     }
     Ok(new)
 }
 
 /// A patch whose result is no object of the kind: the patch is to blame, and shown.
 fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
-    let prefix = format!("{} in version {:?} cannot be handled as a {}: ", resource.kind, &*resource.version, resource.kind);
+    let prefix = format!(
+        "{} in version {:?} cannot be handled as a {}: ",
+        resource.kind, &*resource.version, resource.kind
+    );
     let why = why.strip_prefix(&prefix).unwrap_or(why);
     let path = field::Path::new("patch");
     let fault = match (kind, serde_json::from_slice(body)) {
-        (Kind::Strategic, Ok(patch)) => {
-            field::Error::invalid(&path, patch::go_text(&patch), converter_words(why).unwrap_or_else(|| why.to_owned()))
-        }
+        (Kind::Strategic, Ok(patch)) => field::Error::invalid(
+            &path,
+            patch::go_text(&patch),
+            converter_words(why).unwrap_or_else(|| why.to_owned()),
+        ),
         _ => field::Error::invalid(&path, patched, why),
     };
     Error::invalid("", "", "", &[fault])
@@ -192,7 +195,7 @@ async fn apply(
             }
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
-            let mut object = completed(&call.resource, applied)?;
+            let object = completed(&call.resource, applied)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
                 let why = format!(
@@ -201,7 +204,7 @@ async fn apply(
                 );
                 return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
             }
-            metadata(&mut object).insert("name".into(), name.as_str().into());
+            update::check_name(&name, &object)?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -215,6 +218,7 @@ async fn apply(
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
             let mut new = completed(&resource, applied)?;
+            update::check_name(&name, &new)?;
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
@@ -238,19 +242,8 @@ fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> R
         .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
     let resource = call.resource.clone();
     let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    let given = text(&config, &["metadata", "name"]);
-    if given.is_empty() {
-        return Err(Error::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.info.name
-        )));
+    if !text(&config, &["metadata", "namespace"]).is_empty() {
+        write::check_namespace(call, &mut config)?;
     }
-    if given != call.info.name {
-        return Err(Error::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
-            call.info.name
-        )));
-    }
-    write::check_namespace(call, &mut config)?;
     Ok(config)
 }

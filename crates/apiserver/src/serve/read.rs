@@ -11,6 +11,7 @@ use super::respond::Reply;
 use super::select::Selection;
 use super::{object, print};
 use crate::field;
+use crate::schema::raw::Json;
 use crate::status::{Error, Result};
 use crate::store::{Item, ListAt, ListQuery, ReadError, Snapshot};
 
@@ -62,7 +63,11 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
         call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item))
     };
     let found = found.map_err(|error| read_error(error, asked.continued))?;
-    let metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    let mut metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    // A list without a Go type says that there is no more.
+    if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none() {
+        metadata["continue"] = "".into();
+    }
     reply(call, &found.items, metadata)
 }
 
@@ -171,11 +176,14 @@ impl Asked {
     }
 
     fn resume(call: &Call, token: &str) -> Result<(Option<u64>, (String, String))> {
-        let invalid = |why: &str| Error::bad_request(format!("continue key is not valid: {why}"));
+        let invalid = |why: &str| {
+            Error::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let token = token.trim_end_matches('=');
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD
             .decode(token)
             .map_err(|error| invalid(&go_base64_error(token, &error)))?;
+        Json::parse(&text).map_err(|error| invalid(&error.to_string()))?;
         let token: Continue = serde_json::from_slice(&text).map_err(|error| invalid(&error.to_string()))?;
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid("server does not recognize this encoded version"));

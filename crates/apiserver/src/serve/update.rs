@@ -27,7 +27,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     write::check_namespace(call, &mut object)?;
-    check_name(call, &mut object)?;
+    check_name(&call.info.name, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
@@ -45,19 +45,17 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     call.reply(StatusCode::OK, stored.revision, &stored.body)
 }
 
-fn check_name(call: &Call, object: &mut Value) -> Result<()> {
-    let given = text(object, &["metadata", "name"]);
-    if given.is_empty() && call.resource.custom.is_none() {
-        metadata(object).insert("name".into(), call.info.name.as_str().into());
-        return Ok(());
+/// An object has the name of its address.
+pub(crate) fn check_name(address: &str, object: &Value) -> Result<()> {
+    match text(object, &["metadata", "name"]) {
+        "" => Err(Error::bad_request(format!(
+            "the name of the object ({address} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given == address => Ok(()),
+        given => Err(Error::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({address})"
+        ))),
     }
-    if given == call.info.name {
-        return Ok(());
-    }
-    Err(Error::bad_request(format!(
-        "the name of the object ({given}) does not match the name on the URL ({})",
-        call.info.name
-    )))
 }
 
 /// Changes a stored object: `change` is given the current one and may be called again when another

@@ -246,7 +246,9 @@ impl Stream {
         }
         let object = match self.call.accept.form {
             Form::Whole => object,
-            Form::PartialMetadata(version) => table::partial(&object, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&object, version)
+            }
             Form::Table(version) => self.table(&object, version, None),
         };
         Pending { kind: "BOOKMARK", revision, what: What::Ready(object) }
@@ -277,7 +279,9 @@ impl Stream {
     fn formed(&mut self, value: Value) -> Value {
         match self.call.accept.form {
             Form::Whole => value,
-            Form::PartialMetadata(version) => table::partial(&value, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&value, version)
+            }
             Form::Table(version) => {
                 // A Table's columns come with its first event only, with few exceptions.
                 let columns =

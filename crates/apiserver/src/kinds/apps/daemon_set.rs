@@ -33,13 +33,13 @@ pub(super) const DAEMON_SET: Strategy = Strategy {
     },
     validate: |set| [meta::validate_builtin(set), validate_daemon_set(set)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_selector_is_kept(new, old));
         faults.extend(validate_daemon_set(new));
         faults
     },
     validate_status: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_counts(new, &COUNTS));
         faults.extend(validate_collisions(new, old));
         faults

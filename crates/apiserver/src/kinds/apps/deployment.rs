@@ -16,13 +16,13 @@ pub(super) const DEPLOYMENT: Strategy = Strategy {
     default: default_deployment,
     validate: |object| [meta::validate_builtin(object), validate_deployment(object)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_deployment(new));
         faults.extend(validate_selector_is_kept(new, old));
         faults
     },
     validate_status: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_counts(new, &COUNTS));
         faults.extend(validate_collisions(new, old));
         faults

@@ -5,8 +5,6 @@ mod deployment;
 mod replica_set;
 mod revision;
 mod stateful_set;
-#[cfg(test)]
-mod tests;
 
 use super::Strategy;
 

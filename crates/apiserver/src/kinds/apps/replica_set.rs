@@ -20,12 +20,14 @@ pub(super) const REPLICA_SET: Strategy = Strategy {
     prepare_create: |set| set_absent(object_mut(set, "status"), "replicas", 0),
     validate: |set| [meta::validate_builtin(set), validate_replica_set(set)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_replica_set(new));
         faults.extend(validate_selector_is_kept(new, old));
         faults
     },
-    validate_status: |new, _| [meta::validate_builtin(new), validate_counts(new, &COUNTS)].concat(),
+    validate_status: |new, old| {
+        [meta::validate_builtin_update(new, old), validate_counts(new, &COUNTS)].concat()
+    },
     ..SPEC_AND_STATUS
 };
 

@@ -15,7 +15,7 @@ pub(super) const CONTROLLER_REVISION: Strategy = Strategy {
         faults
     },
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
         faults.extend(At::top(new, "revision").non_negative());
         if !same(&new["data"], &old["data"]) {

@@ -29,14 +29,14 @@ pub(super) const STATEFUL_SET: Strategy = Strategy {
     prepare_update: |new, old| drop_disabled(new, Some(old)),
     validate: |set| [meta::validate_builtin(set), validate_stateful_set(set, Write::Create)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_stateful_set(new, Write::Update));
         faults.extend(validate_rest_is_kept(new, old));
         faults
     },
     validate_status: |new, old| {
         let mut faults = validate_counts(new, &COUNTS);
-        faults.extend(meta::validate_builtin(new));
+        faults.extend(meta::validate_builtin_update(new, old));
         faults.extend(validate_collisions(new, old));
         faults
     },

@@ -11,6 +11,7 @@ use crate::kinds::walk::{
     At, Faults, IMMUTABLE, copy, get, items_mut, map_mut, object_mut, remove, same, set_zero, text,
 };
 use crate::names;
+use crate::schema::raw::Json;
 
 /// The bytes that all values together may have.
 const SIZE_MOST: usize = 1024 * 1024;
@@ -20,7 +21,7 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 pub(super) const CONFIG_MAP: Strategy = Strategy {
     validate: |map| [meta::validate_builtin(map), validate_config_map(map)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_locked(new, old, &["data", "binaryData"]));
         faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
         faults.extend(validate_config_map(new));
@@ -38,7 +39,7 @@ pub(super) const SECRET: Strategy = Strategy {
         }
     },
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         if text(new, "type") != text(old, "type") {
             faults.push(Error::invalid(&Path::new("type"), text(new, "type"), IMMUTABLE));
         }
@@ -149,40 +150,14 @@ fn validate_docker_config(data: &At<'_>, key: &str) -> Option<Error> {
         return Some(Error::required(&path, ""));
     }
     let bytes = STANDARD.decode(data.text(key)).unwrap_or_default();
-    let problem = match serde_json::from_slice::<Value>(&bytes) {
-        Ok(Value::Object(_) | Value::Null) => return None,
-        Ok(other) => format!(
-            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(&other)
-        ),
-        Err(_) => go_syntax_error(&bytes),
+    let problem = match Json::parse(&bytes) {
+        Ok(Json::Object(_) | Json::Null) => return None,
+        Ok(other) => {
+            format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", other.kind())
+        }
+        Err(error) => error.to_string(),
     };
     Some(Error::invalid(&path, "<secret contents redacted>", problem))
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// What Go says of text that is not JSON, for the two ways it goes wrong in practice.
-fn go_syntax_error(bytes: &[u8]) -> String {
-    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(first) if !b"{[\"-0123456789tfn".contains(first) => {
-            let shown = match first {
-                b'\'' => r"'\''".to_owned(),
-                other => format!("'{}'", char::from(*other)),
-            };
-            format!("invalid character {shown} looking for beginning of value")
-        }
-        _ => "unexpected end of JSON input".to_owned(),
-    }
 }
 
 /// Of the secrets of an account only the name counts.

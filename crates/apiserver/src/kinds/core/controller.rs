@@ -13,15 +13,17 @@ pub(super) const REPLICATION_CONTROLLER: Strategy = Strategy {
     default: default_controller,
     prepare_create: |controller| set_absent(object_mut(controller, "status"), "replicas", 0),
     validate: |controller| [meta::validate_builtin(controller), validate_controller(controller)].concat(),
-    validate_update: |new, _| [meta::validate_builtin(new), validate_controller(new)].concat(),
-    validate_status: |new, _| [meta::validate_builtin(new), validate_counts(new, &COUNTS)].concat(),
+    validate_update: |new, old| [meta::validate_builtin_update(new, old), validate_controller(new)].concat(),
+    validate_status: |new, old| {
+        [meta::validate_builtin_update(new, old), validate_counts(new, &COUNTS)].concat()
+    },
     ..SPEC_AND_STATUS
 };
 
 pub(super) const POD_TEMPLATE: Strategy = Strategy {
     default: |object| default_pod_template_spec(object_mut(object, "template")),
     validate: |object| [meta::validate_builtin(object), validate_template(object)].concat(),
-    validate_update: |new, _| [meta::validate_builtin(new), validate_template(new)].concat(),
+    validate_update: |new, old| [meta::validate_builtin_update(new, old), validate_template(new)].concat(),
     generation: Generation::Spec,
     ..Strategy::PLAIN
 };

@@ -19,7 +19,7 @@ pub(super) const ENDPOINTS: Strategy = Strategy {
     },
     validate: |endpoints| [meta::validate_builtin(endpoints), validate_subsets(endpoints)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
         // What was wrong before may stay, as long as nothing there changes.
         if !same(&new["subsets"], &old["subsets"]) {

@@ -46,13 +46,13 @@ pub(super) const RESOURCE_QUOTA: Strategy = Strategy {
         [meta::validate_builtin(quota), validate_quota(quota), validate_quota_status(quota)].concat()
     },
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_quota(new));
         faults.extend(validate_scopes_are_kept(new, old));
         faults
     },
-    validate_status: |new, _| {
-        let mut faults = meta::validate_builtin(new);
+    validate_status: |new, old| {
+        let mut faults = meta::validate_builtin_update(new, old);
         if text(&new["metadata"], "resourceVersion").is_empty() {
             faults.push(Error::required(&Path::new("resourceVersion"), ""));
         }

@@ -10,8 +10,6 @@ mod node;
 mod service;
 mod service_addresses;
 mod storage;
-#[cfg(test)]
-mod tests;
 
 pub(super) use storage::default_claim;
 
@@ -42,7 +40,11 @@ pub(super) fn strategy(kind: &str) -> &'static Strategy {
 /// A kind without status, whose only rule is about its metadata.
 const META_ONLY: Strategy = Strategy {
     validate: super::meta::validate_builtin,
-    validate_update: |new, _| super::meta::validate_builtin_again(new, true, names::dns1123_subdomain),
+    validate_update: |new, old| {
+        let mut faults = super::meta::validate_builtin_update(new, old);
+        faults.extend(super::meta::validate_builtin_again(new, true, names::dns1123_subdomain));
+        faults
+    },
     ..Strategy::PLAIN
 };
 

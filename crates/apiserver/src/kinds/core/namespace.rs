@@ -19,10 +19,10 @@ pub(super) const NAMESPACE: Strategy = Strategy {
         add_name_label(new);
     },
     validate: |namespace| [meta::validate_builtin(namespace), validate_finalizers(namespace)].concat(),
-    validate_update: |new, _| {
+    validate_update: |new, old| {
         let mut faults = meta::validate_builtin_again(new, false, names::dns1123_label);
         faults.extend(validate_finalizers(new));
-        faults.extend(meta::validate_builtin(new));
+        faults.extend(meta::validate_builtin_update(new, old));
         faults
     },
     validate_status,
@@ -63,8 +63,8 @@ fn validate_finalizers(namespace: &Value) -> Faults {
     faults
 }
 
-fn validate_status(new: &Value, _: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+fn validate_status(new: &Value, old: &Value) -> Faults {
+    let mut faults = meta::validate_builtin_update(new, old);
     let phase = text(&new["status"], "phase");
     let leaving = !new["metadata"]["deletionTimestamp"].is_null();
     let (expected, why) = if leaving {

@@ -155,7 +155,7 @@ fn validate_features(node: &Value) -> Faults {
 }
 
 fn validate_update(new: &Value, old: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(validate_resources(new));
     faults.extend(validate_features(new));
     let mut seen = BTreeSet::new();

@@ -28,7 +28,7 @@ pub(super) const SERVICE: Strategy = Strategy {
     prepare_update: drop_what_the_type_no_longer_needs,
     validate: |service| [meta::validate_builtin(service), validate_service(service, None)].concat(),
     validate_update: |new, old| {
-        let mut faults = meta::validate_builtin(new);
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(addresses::validate_change(new, old));
         faults.extend(validate_class(new, Some(old)));
         if needs_health_check(new)
@@ -41,7 +41,9 @@ pub(super) const SERVICE: Strategy = Strategy {
         faults.extend(validate_service(new, Some(old)));
         faults
     },
-    validate_status: |new, old| [meta::validate_builtin(new), validate_balancer(new, old)].concat(),
+    validate_status: |new, old| {
+        [meta::validate_builtin_update(new, old), validate_balancer(new, old)].concat()
+    },
     name: names::dns1123_label,
     status: true,
     ..META_ONLY

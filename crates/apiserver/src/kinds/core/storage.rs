@@ -41,8 +41,8 @@ pub(super) const VOLUME: Strategy = Strategy {
     },
     validate: |volume| [meta::validate_builtin(volume), validate_volume(volume)].concat(),
     validate_update: validate_volume_update,
-    validate_status: |new, _| {
-        let mut faults = meta::validate_builtin(new);
+    validate_status: |new, old| {
+        let mut faults = meta::validate_builtin_update(new, old);
         faults.extend(validate_version(new));
         faults
     },
@@ -313,8 +313,10 @@ fn validate_volume_update(new: &Value, old: &Value) -> Faults {
     let (spec, old_spec) = (&new["spec"], &old["spec"]);
     faults.extend(immutable(spec, old_spec, "volumeMode", IMMUTABLE));
     if old_spec.get("nodeAffinity").is_some_and(|affinity| !affinity.is_null()) {
-        let why = format!("{IMMUTABLE}, except for updating from beta label to GA");
-        faults.extend(immutable(spec, old_spec, "nodeAffinity", &why));
+        let affinity = internal::show("VolumeNodeAffinity", &spec["nodeAffinity"]);
+        let why = format!("{affinity}: {IMMUTABLE}, except for updating from beta label to GA");
+        let changed = immutable(spec, old_spec, "nodeAffinity", &why);
+        faults.extend(changed.map(|fault| Error { value: None, ..fault }));
     }
     let class = "volumeAttributesClassName";
     if spec[class].is_null() && !old_spec[class].is_null() {
@@ -353,9 +355,9 @@ fn same_data_sources(claim: &mut Value) {
         let kind = (text(source, "apiGroup"), text(source, "kind"));
         [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")].contains(&kind)
     };
-    if let Some(reference) = find_mut(spec, "dataSourceRef") {
-        // Sources in other namespaces are behind a feature that is off in this release.
-        remove(reference, "namespace");
+    // Sources in other namespaces are behind a feature that is off in this release.
+    if !text(get(spec, &["dataSourceRef"]), "namespace").is_empty() {
+        remove(spec, "dataSourceRef");
     }
     if find_mut(spec, "dataSource").is_some_and(|source| !known(source)) && !spec["dataSourceRef"].is_object()
     {
@@ -373,7 +375,7 @@ fn same_data_sources(claim: &mut Value) {
 }
 
 fn validate_claim_update(new: &Value, old: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
     faults.extend(validate_claim_spec(&At::top(new, "spec")));
     let (mut spec, mut old_spec) = (new["spec"].clone(), old["spec"].clone());
@@ -444,8 +446,8 @@ fn validate_claim_update(new: &Value, old: &Value) -> Faults {
     faults
 }
 
-fn validate_claim_status(new: &Value, _: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+fn validate_claim_status(new: &Value, old: &Value) -> Faults {
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(validate_version(new));
     if is_empty(get(new, &["spec", "accessModes"])) {
         faults.push(Error::required(&Path::new("Spec").child("accessModes"), ""));

@@ -84,7 +84,8 @@ pub(super) fn validate_pod(spec: &At<'_>) -> Faults {
     faults.extend(validate_windows_options(&context.child("windowsOptions")));
     faults.extend(validate_app_armor(&context.child("appArmorProfile")));
     faults.extend(one_of("supplementalGroupsPolicy", &["Merge", "Strict"]));
-    faults.extend(one_of("seLinuxChangePolicy", &["MountOption", "Recursive"]));
+    // The other policy is behind a feature that is off in this release.
+    faults.extend(one_of("seLinuxChangePolicy", &["Recursive"]));
     faults
 }
 

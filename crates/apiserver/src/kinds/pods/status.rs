@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::field::Error;
+use crate::kinds::internal;
 use crate::kinds::walk::{At, Faults, IMMUTABLE, get, list, text};
 use crate::names;
 
@@ -130,8 +131,16 @@ fn validate_ips(ips: &At<'_>, old: &At<'_>) -> Faults {
     }
     let count = ips.items().len();
     let six = ips.items().filter(|one| names::is_ipv6(one.text("ip"))).count();
-    if count > 1 && (count > 2 || six != 1) {
-        faults.push(ips.invalid("may specify no more than one IP for each IP family"));
+    let bad = ips.items().enumerate().find(|(_, one)| names::parse_ip(one.text("ip")).is_none());
+    if let Some((index, one)) = bad.as_ref().filter(|_| count > 1) {
+        let why =
+            format!("failed to check for dual stack with error:invalid IP[{index}]: {}", one.text("ip"));
+        faults.push(Error::internal(&ips.path, why));
+    }
+    if count > 1 && (count > 2 || six != 1 || bad.is_some()) {
+        let shown: Vec<String> = ips.items().map(|one| internal::show("PodIP", one.value)).collect();
+        let why = format!("[{}]: may specify no more than one IP for each IP family", shown.join(","));
+        faults.push(Error { value: None, ..ips.invalid(why) });
     }
     faults
 }

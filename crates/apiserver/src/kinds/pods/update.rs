@@ -15,7 +15,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn validate_update(new: &Value, old: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(meta::validate_builtin_again(new, true, names::dns1123_subdomain));
     faults.extend(validate_pod(new));
     faults.extend(validate_annotations(new, old));
@@ -207,7 +207,7 @@ fn only_adds(term: &Value, old: &Value) -> bool {
 
 /// What is wrong with an update of a pod's status.
 pub(super) fn validate_status(new: &Value, old: &Value) -> Faults {
-    let mut faults = meta::validate_builtin(new);
+    let mut faults = meta::validate_builtin_update(new, old);
     faults.extend(validate_annotations(new, old));
     faults.extend(pod_status::validate(new, old));
     faults

@@ -6,8 +6,11 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use regex::Regex;
 
+/// Patterns by their text; those that are not valid are remembered, too.
+type Compiled = HashMap<Box<str>, Option<Arc<Regex>>>;
+
 /// Compiled patterns; CRDs are few, and each pattern is used again and again.
-static COMPILED: LazyLock<Mutex<HashMap<Box<str>, Option<Arc<Regex>>>>> = LazyLock::new(Mutex::default);
+static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 /// Enough for any real set of CRDs; beyond it we start anew rather than grow.
 const MOST: usize = 4096;
 
