@@ -13,7 +13,7 @@ mod core;
 mod internal;
 pub mod meta;
 pub mod other;
-pub(crate) mod pods;
+pub mod pods;
 pub(crate) mod quantity;
 #[cfg(test)]
 mod recorded;
