@@ -9,7 +9,7 @@
 mod apps;
 mod claims;
 pub mod convert;
-mod core;
+pub mod core;
 mod internal;
 pub mod meta;
 pub mod other;
