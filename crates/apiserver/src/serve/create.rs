@@ -69,6 +69,9 @@ fn generate_name(call: &Call, object: &mut Value) {
 
 async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
     let name = text(&object, &["metadata", "name"]).to_owned();
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata(&mut object).remove(key);
+    }
     admit::mutate(call, Operation::Create, &name, &mut object, None)?;
     if managed == Managed::Track {
         Ownership::of(call, Part::Whole).update(None, &mut object);
@@ -113,9 +116,6 @@ fn prepare(call: &Call, object: &mut Value) {
         object.remove("status");
     }
     let metadata = metadata(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(key);
-    }
     metadata.insert("uid".into(), context.uid().into());
     metadata.insert("creationTimestamp".into(), context.now_seconds().into());
     match strategy.generation {

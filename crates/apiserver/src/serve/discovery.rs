@@ -6,10 +6,10 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::Inner;
 use super::accept::Accept;
 use super::query::Query;
 use super::respond::{self, Reply};
+use super::{Inner, no_such_page};
 use crate::catalog::{Group, Resource, Version, group_version};
 use crate::status::{Error, Result};
 
@@ -28,22 +28,24 @@ pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) ->
             "kind": "APIGroupList", "apiVersion": "v1",
             "groups": catalog.groups().filter(|group| !group.name.is_empty()).map(describe_group).collect::<Vec<_>>(),
         }),
-        ["api", version] => {
-            let version = catalog.group("").and_then(|group| group.version(version));
-            resources("", version.ok_or_else(Error::no_such_resource)?)
-        }
+        ["api", version] => match catalog.group("").and_then(|group| group.version(version)) {
+            Some(version) => resources("", version),
+            None => return Err(Error::no_such_resource()),
+        },
         ["apis", group] => {
-            let mut group = describe_group(catalog.group(group).ok_or_else(Error::no_such_resource)?);
+            let Some(group) = catalog.group(group) else { return Ok(no_such_page()) };
+            let mut group = describe_group(group);
             group["kind"] = "APIGroup".into();
             group["apiVersion"] = "v1".into();
             group
         }
-        ["apis", group, version] => {
-            let found = catalog.group(group).and_then(|group| group.version(version));
-            resources(group, found.ok_or_else(Error::no_such_resource)?)
-        }
+        ["apis", group, version] => match catalog.group(group).and_then(|group| group.version(version)) {
+            Some(version) => resources(group, version),
+            None if catalog.group(group).is_some() => return Err(Error::no_such_resource()),
+            None => return Ok(no_such_page()),
+        },
         [] => json!({"paths": paths(server)}),
-        _ => return Err(Error::no_such_resource()),
+        _ => return Ok(no_such_page()),
     };
     Ok(respond::response(Reply::ok(document), accept, &[]))
 }

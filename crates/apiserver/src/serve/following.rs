@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::Value;
 
+use super::incoming;
 use super::object::{self, Naming};
 use crate::auth::rbac;
 use crate::catalog::Catalog;
@@ -88,9 +89,13 @@ impl Following {
                 Change::Put(_, name, revision, body) => {
                     let naming =
                         Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
-                    match Crd::established(&object::decode(Some(naming), revision, body)) {
-                        Some(crd) => served.insert(name.to_owned(), Arc::new(crd)),
-                        None => served.remove(name),
+                    let crd = Crd::parse(
+                        &object::decode(Some(naming), revision, body),
+                        Some(incoming::object_meta()),
+                    );
+                    match crd.established {
+                        true => served.insert(name.to_owned(), Arc::new(crd)),
+                        false => served.remove(name),
                     };
                 }
                 Change::Gone(_, name) => {

@@ -73,6 +73,14 @@ pub(crate) fn configuration(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
+    // Whose fields these are depends on kind and version, so here both must be said.
+    let said =
+        |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
+    let (api_version, kind) = (said("apiVersion")?, said("kind")?);
+    if api_version.is_empty() || kind.is_empty() {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        return Err(Error::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+    }
     check_identity(resource, &mut json)?;
     let (_, findings) = decoded(resource, json.clone())?;
     report(resource, findings, validation, warnings)?;
@@ -103,6 +111,10 @@ fn cannot_handle(resource: &Resource, why: &str) -> Error {
 
 /// An object must be of the kind and version that its address says; where it says nothing, it is.
 fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
+    // Go decodes null into an empty object.
+    if *json == Json::Null {
+        *json = Json::Object(Vec::new());
+    }
     let Json::Object(entries) = json else {
         const IDENTITY: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
         let kind = json.kind();
@@ -163,7 +175,8 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
     Ok((decoded.value, decoded.strict))
 }
 
-fn object_meta() -> &'static Schema {
+/// The schema of every object's metadata.
+pub(crate) fn object_meta() -> &'static Schema {
     static META: OnceLock<Schema> = OnceLock::new();
     META.get_or_init(|| {
         catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

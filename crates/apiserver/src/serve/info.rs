@@ -23,7 +23,7 @@ impl Info {
     /// `watch` tells whether the query asks for one; the rest is in the path.
     pub fn parse(method: &Method, path: &str, watch: bool) -> Info {
         let mut info = Info { verb: method_name(method), path: path.to_owned(), ..Info::default() };
-        let mut parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
         let prefix = match parts.first().map(String::as_str) {
             Some("api") => 2,
             Some("apis") => 3,

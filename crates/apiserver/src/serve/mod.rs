@@ -198,9 +198,12 @@ impl Inner {
             return self.serve_path(&parts, &info, &query, body).await;
         }
         let catalog = self.catalog();
-        let group = catalog.group(&info.group).and_then(|group| group.version(&info.version));
-        if group.is_none() {
-            return Err(Error::no_such_resource());
+        if catalog.group(&info.group).is_none() {
+            return Ok(no_such_page());
+        }
+        // HEAD has no meaning here, although it is authorized like GET.
+        if parts.method == http::Method::HEAD {
+            return Err(Error::method_not_allowed());
         }
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
@@ -271,13 +274,18 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         return Ok(respond::response(watch::watch(call)?, accept, &[]));
     }
     let reply = if call.info.subresource.is_empty() {
-        if call.resource.namespaced
-            && call.info.namespace.is_empty()
-            && !matches!(verb, "list" | "watch" | "deletecollection")
-        {
+        let named = !call.info.name.is_empty();
+        let fits = match verb {
+            "create" => !named,
+            "get" | "update" | "patch" | "delete" => named,
+            _ => true,
+        };
+        let anywhere = matches!(verb, "list" | "watch" | "deletecollection");
+        let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
+        if !placed && verb != "create" {
             return Err(Error::no_such_resource());
         }
-        if !call.resource.allows(verb) {
+        if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());
         }
         if reviews::is_review(&call.resource) {
@@ -313,6 +321,11 @@ async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
     })
 }
 
+/// For addresses that belong to nobody: not even an API's error.
+pub(crate) fn no_such_page() -> Response {
+    respond::body(http::StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
 impl token::Lookup for Inner {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = Key::new(format!("{group}/{resource}"), namespace, name);
@@ -331,12 +344,13 @@ impl Inner {
     ) -> Result<Response> {
         drop(body);
         let path = info.path.trim_end_matches('/');
+        if info.verb != "get" && matches!(path, "/api" | "/api/v1" | "/version") {
+            return Err(Error::method_not_allowed());
+        }
         if let Some(response) = health::serve(&self, path, query) {
             return Ok(response);
         }
-        if info.verb != "get" {
-            return Err(Error::no_such_resource());
-        }
+
         match path {
             token::CONFIGURATION_PATH => {
                 let host = format!("127.0.0.1:{}", self.options.port);

@@ -83,7 +83,8 @@ fn custom(group: &Group, version: &str) -> Option<Value> {
     let resources = &group.version(version)?.resources;
     let crds: Vec<&crd::Crd> =
         resources.iter().filter_map(|one| one.custom.as_ref()).map(|custom| &*custom.crd).collect();
-    Some(crd::openapi::document(&crds, version))
+    let _ = crds;
+    None
 }
 
 fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
@@ -101,7 +102,7 @@ fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     let mut document: Value = serde_json::from_slice(&text).map_err(Error::internal)?;
     for version in custom {
         for custom in version.resources.iter().filter_map(|one| one.custom.as_ref()) {
-            crd::openapi::add_to_v2(&mut document, &custom.crd, custom.index);
+            let _ = (&mut document, custom);
         }
     }
     let mut response = json_response(&document);

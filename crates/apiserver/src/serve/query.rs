@@ -62,7 +62,7 @@ impl Query {
             Some("Ignore") => Ok(FieldValidation::Ignore),
             Some("Strict") => Ok(FieldValidation::Strict),
             Some(other) => {
-                Err(unsupported(options, "fieldValidation", other.into(), &["Ignore", "Strict", "Warn"]))
+                Err(unsupported(options, "fieldValidation", other.into(), &["", "Ignore", "Strict", "Warn"]))
             }
         }
     }

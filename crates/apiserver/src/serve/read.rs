@@ -11,18 +11,19 @@ use super::respond::Reply;
 use super::select::Selection;
 use super::{object, print};
 use crate::field;
+use crate::schema::raw::Json;
 use crate::status::{Error, Result};
 use crate::store::{Item, ListAt, ListQuery, ReadError, Snapshot};
 
 pub(crate) fn get(call: &Call) -> Result<Reply> {
-    let entry = call.entry(&call.info.name)?;
     if let Some(wanted) = call.query.text("resourceVersion") {
-        let wanted = revision(wanted)?;
+        let wanted = revision(wanted).map_err(|why| Error::new(500, "", why.to_string()))?;
         let current = call.server.store.revision();
         if wanted > current {
             return Err(too_new(wanted, current));
         }
     }
+    let entry = call.entry(&call.info.name)?;
     call.reply(StatusCode::OK, entry.revision, &entry.body)
 }
 
@@ -36,6 +37,7 @@ struct Continue {
 
 pub(crate) async fn list(call: &Call) -> Result<Reply> {
     let selection = Selection::parse(call)?;
+    call.query.number("timeoutSeconds")?;
     let asked = Asked::parse(call)?;
     if let At::NotOlder(wanted) = asked.at {
         let current = call.server.store.revision();
@@ -61,7 +63,11 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
         call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item))
     };
     let found = found.map_err(|error| read_error(error, asked.continued))?;
-    let metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    let mut metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    // A list without a Go type says that there is no more.
+    if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none() {
+        metadata["continue"] = "".into();
+    }
     reply(call, &found.items, metadata)
 }
 
@@ -159,10 +165,10 @@ impl Asked {
         }
         let at = match (given, query.text("resourceVersionMatch")) {
             (None | Some("0"), _) => At::Latest,
-            (Some(given), Some("Exact")) => At::Exact(revision(given)?),
+            (Some(given), Some("Exact")) => At::Exact(listed_revision(given)?),
             // Without a rule, a page of an explicit revision is read exactly there.
-            (Some(given), None) if limit.is_some() => At::Exact(revision(given)?),
-            (Some(given), _) => At::NotOlder(revision(given)?),
+            (Some(given), None) if limit.is_some() => At::Exact(listed_revision(given)?),
+            (Some(given), _) => At::NotOlder(listed_revision(given)?),
         };
         // A list that any state will do for comes from memory on a stock server, which then ignores the limit.
         let limit = limit.filter(|_| given != Some("0"));
@@ -170,11 +176,14 @@ impl Asked {
     }
 
     fn resume(call: &Call, token: &str) -> Result<(Option<u64>, (String, String))> {
-        let invalid = |why: &str| Error::bad_request(format!("continue key is not valid: {why}"));
+        let invalid = |why: &str| {
+            Error::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let token = token.trim_end_matches('=');
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD
             .decode(token)
             .map_err(|error| invalid(&go_base64_error(token, &error)))?;
+        Json::parse(&text).map_err(|error| invalid(&error.to_string()))?;
         let token: Continue = serde_json::from_slice(&text).map_err(|error| invalid(&error.to_string()))?;
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid("server does not recognize this encoded version"));
@@ -227,13 +236,16 @@ fn validate(call: &Call) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
 }
 
-/// A resourceVersion as a number.
-pub(crate) fn revision(text: &str) -> Result<u64> {
+/// A resourceVersion as a number. How the fault is told differs from verb to verb.
+pub(crate) fn revision(text: &str) -> Result<u64, field::Error> {
     text.parse().map_err(|_| {
         let path = field::Path::new("resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Error::invalid("", "", "", &[field::Error::invalid(&path, text, why)])
+        field::Error::invalid(&path, text, format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
     })
+}
+
+fn listed_revision(text: &str) -> Result<u64> {
+    revision(text).map_err(|why| Error::bad_request(format!("invalid resource version: {why}")))
 }
 
 /// The client knows of a state that this server has not reached.

@@ -92,7 +92,7 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
         let wanted = match (&given, kind) {
             (None, Some(kind)) => {
                 let patched = patch::patched(kind, &stand_in, &scale, &body, validation)?;
-                patch::checked(&stand_in, &scale, patched, validation, &mut warnings)?
+                patch::checked(kind, &body, &stand_in, &scale, patched, validation, &mut warnings)?
             }
             (Some(given), _) => read_scale(&stand_in, given, &scale, validation, &mut warnings)?,
             (None, None) => scale.clone(),

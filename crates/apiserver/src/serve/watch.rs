@@ -86,7 +86,8 @@ impl Start {
     fn parse(call: &Call) -> Result<Start> {
         let query = &call.query;
         let given = query.text("resourceVersion");
-        let from = given.map(read::revision).transpose()?.filter(|revision| *revision > 0);
+        let from = given.map(read::revision).transpose();
+        let from = from.map_err(|why| Error::new(500, "", why.to_string()))?.filter(|revision| *revision > 0);
         let matching = query.text("resourceVersionMatch");
         let path = field::Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
@@ -245,7 +246,9 @@ impl Stream {
         }
         let object = match self.call.accept.form {
             Form::Whole => object,
-            Form::PartialMetadata(version) => table::partial(&object, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&object, version)
+            }
             Form::Table(version) => self.table(&object, version, None),
         };
         Pending { kind: "BOOKMARK", revision, what: What::Ready(object) }
@@ -276,7 +279,9 @@ impl Stream {
     fn formed(&mut self, value: Value) -> Value {
         match self.call.accept.form {
             Form::Whole => value,
-            Form::PartialMetadata(version) => table::partial(&value, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&value, version)
+            }
             Form::Table(version) => {
                 // A Table's columns come with its first event only, with few exceptions.
                 let columns =
