@@ -97,12 +97,17 @@ pub(crate) fn validate_update(
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    resource.schema().map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default()
+    resource
+        .schema()
+        .map(|schema| schema::validate::validate(&schema, object, embedded_meta))
+        .unwrap_or_default()
 }
 
 fn validate_custom_update(resource: &Resource, new: &Value, current: &Value) -> Vec<field::Error> {
     let schema = resource.schema();
-    schema.map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta)).unwrap_or_default()
+    schema
+        .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
+        .unwrap_or_default()
 }
 
 /// The metadata of an object inside another one: its name is whatever its own kind takes.
