@@ -18,8 +18,9 @@ var (
 )
 
 // What Go's JSON does with each field of each API type, which OpenAPI does not tell: definition name,
-// field name, "[*]scalar[,omitempty][,omitzero]". The scalar is empty for structs, lists, maps and types
-// that write themselves.
+// field name, "[*]scalar[=type][,omitempty][,omitzero][,in=embedded]". The scalar is empty for structs,
+// lists, maps and types that write themselves; the type and the struct that a field is embedded by are
+// there where messages name them.
 func goTypes() map[string]map[string]string {
 	check(apiextensions.AddToScheme(scheme.Scheme))
 	check(apiregistration.AddToScheme(scheme.Scheme))
@@ -48,22 +49,30 @@ func collect(kind reflect.Type, found map[string]map[string]string) {
 	}
 	fields := map[string]string{}
 	found[name] = fields
-	collectFields(kind, fields, found)
+	collectFields(kind, "", fields, found)
 }
 
-func collectFields(kind reflect.Type, fields map[string]string, found map[string]map[string]string) {
+func collectFields(kind reflect.Type, in string, fields map[string]string, found map[string]map[string]string) {
 	for i := range kind.NumField() {
 		field := kind.Field(i)
 		parts := strings.Split(field.Tag.Get("json"), ",")
 		options := parts[1:]
 		if field.Anonymous && parts[0] == "" {
-			collectFields(field.Type, fields, found)
+			inner := field.Name
+			if in != "" {
+				inner = in + "." + inner
+			}
+			collectFields(field.Type, inner, fields, found)
 			continue
 		}
 		if !field.IsExported() || parts[0] == "-" || parts[0] == "" {
 			continue
 		}
-		fields[parts[0]] = describe(field.Type, options)
+		text := describe(field.Type, options)
+		if in != "" {
+			text += ",in=" + in
+		}
+		fields[parts[0]] = text
 		collect(field.Type, found)
 	}
 }
@@ -79,6 +88,9 @@ func describe(kind reflect.Type, options []string) string {
 		case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Float64:
 			text += kind.Kind().String()
 		}
+	}
+	if kind.String() != kind.Kind().String() {
+		text += "=" + kind.String()
 	}
 	for _, option := range options {
 		if option == "omitempty" || option == "omitzero" {

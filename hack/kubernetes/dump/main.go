@@ -74,9 +74,11 @@ func main() {
 
 	var out archive
 	out.add("version", get("/version", "application/json"))
-	out.add("discovery", discovery(get))
+	resources := discovery(get)
+	out.add("discovery", resources)
 	out.add("bootstrap", objects(get))
 	out.add("go", compact(goTypes()))
+	out.add("protobuf", compact(protobuf(resources)))
 	out.add("openapi/v2", get("/openapi/v2", "application/json"))
 	var documents struct {
 		Paths map[string]any `json:"paths"`
@@ -154,4 +156,3 @@ func check(err error) {
 		os.Exit(1)
 	}
 }
-
