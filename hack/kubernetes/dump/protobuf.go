@@ -57,13 +57,17 @@ type protobufTypes struct {
 	structs map[string]reflect.Type
 }
 
-func protobuf(discovery []byte) protobufTable {
+// Every kind of the served versions, and those of the API's own answers.
+func servedKinds(discovery []byte) map[string]reflect.Type {
 	kinds := map[string]reflect.Type{}
 	for version := range served(discovery) {
 		for kind, goType := range scheme.Scheme.KnownTypes(version) {
 			name := version.String() + " " + kind
-			if strings.HasSuffix(kind, "Options") && goType.PkgPath() == reflect.TypeFor[metav1.Status]().PkgPath() {
+			switch of := goType.PkgPath() == reflect.TypeFor[metav1.Status]().PkgPath(); {
+			case of && strings.HasSuffix(kind, "Options"):
 				name = kind
+			case of && kind == "WatchEvent":
+				continue
 			}
 			kinds[name] = goType
 		}
@@ -76,12 +80,10 @@ func protobuf(discovery []byte) protobufTable {
 		goType := reflect.TypeOf(object)
 		kinds["apidiscovery.k8s.io/v2 "+goType.Name()] = goType
 	}
-	for name := range kinds {
-		if strings.HasSuffix(name, " WatchEvent") && name != "v1 WatchEvent" {
-			delete(kinds, name)
-		}
-	}
+	return kinds
+}
 
+func protobufFields(kinds map[string]reflect.Type) protobufTable {
 	types := protobufTypes{map[string]int{}, map[string]reflect.Type{}}
 	for _, goType := range kinds {
 		types.collect(goType)
