@@ -30,7 +30,7 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
 }
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse(&call.headers, body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, body)?;
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 

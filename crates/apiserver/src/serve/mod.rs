@@ -179,10 +179,11 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
     let response = match served {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => respond::failure(&error, for_errors),
+        Ok(Err(error)) => respond::failure(&error, for_errors, &[]),
         Err(_) => respond::failure(
             &Error::internal("this request hit a fault in the server; see its log"),
             for_errors,
+            &[],
         ),
     };
     inner.metrics.request(verb, &resource, response.status().as_u16());
@@ -269,11 +270,27 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 /// The handler of a verb on a resource or on a part of it.
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
-    let verb = call.info.verb;
-    if verb == "watch" && call.info.subresource.is_empty() && call.resource.allows(verb) {
-        return Ok(respond::response(watch::watch(call)?, accept, &[]));
+    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
+        let said = custom.version().deprecation_warning.clone();
+        let warning =
+            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
+        call.warnings.push(warning);
     }
-    let reply = if call.info.subresource.is_empty() {
+    if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        let warnings = std::mem::take(&mut call.warnings);
+        return Ok(respond::response(watch::watch(call)?, accept, &warnings));
+    }
+    let answer = answer(&mut call, body).await;
+    crds::after(&call).await;
+    Ok(match answer {
+        Ok(reply) => respond::response(reply, accept, &call.warnings),
+        Err(error) => respond::failure(&error, accept, &call.warnings),
+    })
+}
+
+async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
+    let verb = call.info.verb;
+    Ok(if call.info.subresource.is_empty() {
         let named = !call.info.name.is_empty();
         let fits = match verb {
             "create" => !named,
@@ -290,9 +307,9 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         }
         if reviews::is_review(&call.resource) {
             let body = incoming::read_body(body).await?;
-            reviews::review(&mut call, body)?
+            reviews::review(call, body)?
         } else {
-            whole(&mut call, verb, body).await?
+            whole(call, verb, body).await?
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
@@ -302,10 +319,8 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         if !subresource.verbs.iter().any(|one| one == verb_there) {
             return Err(Error::method_not_allowed());
         }
-        subresources::serve(&mut call, &subresource, body).await?
-    };
-    crds::after(&call).await;
-    Ok(respond::response(reply, accept, &call.warnings))
+        subresources::serve(call, &subresource, body).await?
+    })
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {

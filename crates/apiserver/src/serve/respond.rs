@@ -38,6 +38,11 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
         }
         Reply::Value(code, value) => encode(code, &value, accept),
     };
+    finish(&mut response, warnings);
+    response
+}
+
+fn finish(response: &mut Response, warnings: &[String]) {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
@@ -46,14 +51,13 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
             headers.append(WARNING, value);
         }
     }
-    response
 }
 
 /// The response to a request that failed.
-pub(crate) fn failure(error: &Error, accept: Accept) -> Response {
+pub(crate) fn failure(error: &Error, accept: Accept, warnings: &[String]) -> Response {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = encode(code, &error.to_status(), accept);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    finish(&mut response, warnings);
     if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

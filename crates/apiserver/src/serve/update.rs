@@ -23,7 +23,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    let parsed = incoming::parse(&call.headers, &body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, &body)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     write::check_namespace(call, &mut object)?;
