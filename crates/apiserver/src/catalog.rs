@@ -10,13 +10,12 @@ use base64::Engine as _;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::crd::Crd;
+use crate::crd::{Crd, Scope};
 use crate::schema::Schema;
 use crate::schema::facts::Facts;
 use crate::schema::parse::Document;
-use crate::selector::CustomFields;
+
 use crate::status::GroupResource;
-use crate::table::CustomColumns;
 
 /// One resource in one version.
 pub struct Resource {
@@ -41,8 +40,6 @@ pub struct Custom {
     pub crd: Arc<Crd>,
     /// Which of the CRD's versions this is.
     pub index: usize,
-    pub columns: CustomColumns,
-    pub fields: CustomFields,
 }
 
 impl Custom {
@@ -111,7 +108,12 @@ impl Resource {
         let stored = match crate::kinds::convert::storage(&self.group, &self.kind) {
             Some((group, version)) => format!("{}/{}", group_version(group, version), self.kind),
             None => match &self.custom {
-                Some(custom) => format!("{}/{}/{}", self.group, custom.crd.storage_version(), self.kind),
+                Some(custom) => format!(
+                    "{}/{}/{}",
+                    self.group,
+                    custom.crd.storage().map_or("", |version| &version.name),
+                    self.kind
+                ),
                 None => format!("{}/{}", self.api_version(), self.kind),
             },
         };
@@ -247,7 +249,8 @@ fn parse_subresource(subresource: &Value) -> Subresource {
     }
 }
 
-const ALL_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const ALL_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 fn custom_resource(crd: &Arc<Crd>, index: usize) -> Resource {
     let version = &crd.versions[index];
@@ -272,18 +275,13 @@ fn custom_resource(crd: &Arc<Crd>, index: usize) -> Resource {
         singular: crd.names.singular.clone(),
         kind: crd.names.kind.as_str().into(),
         list_kind: crd.names.list_kind.clone(),
-        namespaced: crd.namespaced,
+        namespaced: crd.scope == Scope::Namespaced,
         verbs: ALL_VERBS.map(str::to_owned).into(),
         short_names: crd.names.short_names.clone(),
         categories: crd.names.categories.clone(),
         subresources,
         storage: format!("{}/{}", crd.group, crd.names.plural).into(),
-        custom: Some(Custom {
-            columns: CustomColumns::new(&version.columns),
-            fields: CustomFields::new(&version.selectable_fields, crd.namespaced),
-            crd: crd.clone(),
-            index,
-        }),
+        custom: Some(Custom { crd: crd.clone(), index }),
     }
 }
 

@@ -45,7 +45,11 @@ pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
     });
     kubeconfig::write(&file, &[entry], &args.name)
         .with_context(|| format!("cannot write the kubeconfig {}", file.display()))?;
-    println!("ready: cluster {} at https://{address}; try kubectl --kubeconfig {} get namespaces", args.name, file.display());
+    println!(
+        "ready: cluster {} at https://{address}; try kubectl --kubeconfig {} get namespaces",
+        args.name,
+        file.display()
+    );
     serving.await;
     Ok(())
 }

@@ -23,7 +23,9 @@ pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            bail!("{address} is taken by another program: stop that one or choose another address with --listen")
+            bail!(
+                "{address} is taken by another program: stop that one or choose another address with --listen"
+            )
         }
         Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
     }

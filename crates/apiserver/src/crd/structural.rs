@@ -18,6 +18,13 @@ pub fn structural(schema: &Value, object_meta: Option<&Schema>) -> Schema {
     Schema::new(Arc::new(builder.set), id)
 }
 
+/// A schema on its own, which describes no whole resource.
+pub(super) fn inside(schema: &Value) -> Schema {
+    let mut builder = Builder { set: Set::default(), object_meta: None };
+    let id = builder.place(schema);
+    Schema::new(Arc::new(builder.set), id)
+}
+
 /// Whether a schema describes a whole resource, whose metadata is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::decode::{self, DecodeError, Decoded};
-use super::raw::Json;
+use super::raw::{self, Json};
 use super::{Node, NodeId, Object, Schema, Set, Shape};
 use crate::field::{self, Path};
 
@@ -27,13 +27,10 @@ pub fn decode_custom(schema: &Schema, object_meta: &Schema, json: Json) -> Resul
 pub fn coerce(schema: &Schema, object_meta: &Schema, object: &mut Value) -> Result<Vec<String>, DecodeError> {
     for key in ["kind", "apiVersion"] {
         if let Some(value) = object.get(key).filter(|value| !value.is_string()) {
-            let kind = go_kind(value);
-            let value = if value.is_null() { "<nil>".to_owned() } else { value.to_string() };
-            return Err(DecodeError::new(format!(
-                ".{key} accessor error: {value} is of the type {kind}, expected string"
-            )));
+            return Err(DecodeError::new(accessor_error(&format!(".{key}"), value, "string")));
         }
     }
+    write_numbers_as_go(object);
     let mut unknown = Vec::new();
     let metadata = match object.get_mut("metadata") {
         Some(metadata) => Some(decode_meta(object_meta, metadata.take(), "metadata", &mut unknown)?),
@@ -53,8 +50,17 @@ pub fn coerce(schema: &Schema, object_meta: &Schema, object: &mut Value) -> Resu
 
 /// Removes the fields that the schema does not know and returns their paths, sorted.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
+    prune_at(schema, Level::Root, object)
+}
+
+/// The same for a value that is no whole resource, such as a default.
+pub(crate) fn prune_inside(schema: &Schema, value: &mut Value) -> Vec<String> {
+    prune_at(schema, Level::Below, value)
+}
+
+fn prune_at(schema: &Schema, level: Level, value: &mut Value) -> Vec<String> {
     let mut pruner = Pruner { set: schema.set(), path: String::new(), unknown: Vec::new() };
-    pruner.node(Some(schema.id()), Level::Root, object);
+    pruner.node(Some(schema.id()), level, value);
     pruner.unknown.sort_unstable();
     pruner.unknown
 }
@@ -221,6 +227,16 @@ fn decode_meta(
     Ok(decoded.value)
 }
 
+/// A patch can leave `1.0`, which Go writes as `1`.
+fn write_numbers_as_go(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => *value = raw::whole(number.clone()).into(),
+        Value::Array(items) => items.iter_mut().for_each(write_numbers_as_go),
+        Value::Object(map) => map.values_mut().for_each(write_numbers_as_go),
+        _ => {}
+    }
+}
+
 /// Removes nulls that may not be there and that no default will replace.
 fn remove_nulls(set: &Set, id: Option<NodeId>, value: &mut Value) {
     let node = id.map(|id| set.node(id));
@@ -269,14 +285,16 @@ fn child(object: Option<&Object>, key: &str) -> Option<NodeId> {
     object.field(key).map(|field| field.node).or(object.additional)
 }
 
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
+/// What Go says of a value at a path that is not of the type it should be.
+pub(crate) fn accessor_error(path: &str, value: &Value, wanted: &str) -> String {
+    let (shown, kind) = match value {
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
+        Value::Bool(flag) => (flag.to_string(), "bool"),
+        Value::Number(number) if number.is_f64() => (number.to_string(), "float64"),
+        Value::Number(number) => (number.to_string(), "int64"),
+        Value::String(text) => (text.clone(), "string"),
+        Value::Array(_) => (value.to_string(), "[]interface {}"),
+        Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+    };
+    format!("{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
 }

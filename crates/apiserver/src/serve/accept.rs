@@ -18,6 +18,7 @@ pub enum Form {
     Whole,
     Table(MetaVersion),
     PartialMetadata(MetaVersion),
+    PartialMetadataList(MetaVersion),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +86,8 @@ impl<'a> Clause<'a> {
         let form = match self.as_ {
             None => Form::Whole,
             Some("Table") => Form::Table(version?),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => Form::PartialMetadata(version?),
+            Some("PartialObjectMetadata") => Form::PartialMetadata(version?),
+            Some("PartialObjectMetadataList") => Form::PartialMetadataList(version?),
             Some(_) => return None,
         };
         Some((encoding, form))
@@ -102,10 +104,10 @@ pub enum BodyType {
 
 /// The media type of a body, without its parameters; JSON when the client says nothing.
 pub fn body_type(headers: &HeaderMap) -> (BodyType, String) {
-    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let media = text.split(';').next().unwrap_or("").trim().to_owned();
+    let Some(text) = headers.get(CONTENT_TYPE) else { return (BodyType::Json, String::new()) };
+    let media = text.to_str().unwrap_or("").split(';').next().unwrap_or("").trim().to_owned();
     let kind = match media.as_str() {
-        "" | "application/json" => BodyType::Json,
+        "application/json" => BodyType::Json,
         "application/yaml" => BodyType::Yaml,
         _ => BodyType::Other,
     };
@@ -134,7 +136,10 @@ mod tests {
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
             Some((Encoding::Json, Form::Table(MetaVersion::V1))),
         );
-        check("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Encoding::Json, Form::Whole)));
+        check(
+            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+            Some((Encoding::Json, Form::Whole)),
+        );
         check("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, Form::Whole)));
     }
 }

@@ -30,12 +30,17 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
 }
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse(&call.headers, body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, body)?;
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
 /// Stores a new object. The name may still have to be generated.
-pub(crate) async fn insert(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
+pub(crate) async fn insert(
+    call: &mut Call,
+    mut object: Value,
+    managed: Managed,
+    dry_run: bool,
+) -> Result<Stored> {
     write::check_namespace(call, &mut object)?;
     let generated = text(&object, &["metadata", "name"]).is_empty();
     for attempt in 1.. {
@@ -64,6 +69,9 @@ fn generate_name(call: &Call, object: &mut Value) {
 
 async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
     let name = text(&object, &["metadata", "name"]).to_owned();
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata(&mut object).remove(key);
+    }
     admit::mutate(call, Operation::Create, &name, &mut object, None)?;
     if managed == Managed::Track {
         Ownership::of(call, Part::Whole).update(None, &mut object);
@@ -102,13 +110,12 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
 fn prepare(call: &Call, object: &mut Value) {
     let strategy = call.strategy();
     let context = &call.server.context;
-    if strategy.status && let Some(object) = object.as_object_mut() {
+    if strategy.status
+        && let Some(object) = object.as_object_mut()
+    {
         object.remove("status");
     }
     let metadata = metadata(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(key);
-    }
     metadata.insert("uid".into(), context.uid().into());
     metadata.insert("creationTimestamp".into(), context.now_seconds().into());
     match strategy.generation {

@@ -8,15 +8,21 @@ use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::respond::Reply;
 use super::select::Selection;
-use super::{admit, incoming, services, write};
+use super::{admit, crds, incoming, services, write};
 use crate::admission::Operation;
+use crate::catalog;
 use crate::context::rfc3339;
 use crate::field;
-use crate::status::{Error, Result};
+use crate::schema::decode::decode_json;
+use crate::schema::raw::Json;
+use crate::status::{Error, GroupResource, Result};
 use crate::store::{CommitError, Entry, Expect, ListAt, ListQuery, Op};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+                           this warning";
 
 /// What a deletion asks for, from its body or its query.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +32,8 @@ struct Options {
     revision: Option<String>,
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
+    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
+    orphan_by_default: bool,
     dry_run: bool,
 }
 
@@ -37,16 +45,25 @@ impl Options {
             options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
         } else {
-            options.read(&incoming::parse(&call.headers, body)?.into_value())?;
+            options.read(incoming::parse(&call.headers, body)?)?;
         }
         options.validate()?;
+        options.orphan_by_default =
+            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers")
+                && call.resource.custom.is_none();
         Ok(options)
     }
 
-    fn read(&mut self, body: &Value) -> Result<()> {
+    fn read(&mut self, json: Json) -> Result<()> {
+        let schema = catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        let schema = schema.expect("DeleteOptions has a schema");
+        let decoded = decode_json(&schema, json).map_err(|why| Error::bad_request(why.to_string()))?;
+        let body = &decoded.value;
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
-        if !body.is_object() || kind != "DeleteOptions" {
-            return Err(Error::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+        if kind != "DeleteOptions" {
+            return Err(Error::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {kind}"
+            )));
         }
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.grace = body["gracePeriodSeconds"].as_i64();
@@ -54,7 +71,14 @@ impl Options {
         self.revision = word(&body["preconditions"]["resourceVersion"]);
         self.propagation = word(&body["propagationPolicy"]);
         self.orphan_dependents = body["orphanDependents"].as_bool();
-        self.dry_run |= body["dryRun"].as_array().is_some_and(|values| values.iter().any(|value| value == "All"));
+        let dry_run: Vec<&str> =
+            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if dry_run.iter().any(|value| *value != "All") {
+            let path = field::Path::new("dryRun");
+            let errors = [field::Error::not_supported(&path, json!(dry_run), &["All"])];
+            return Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors));
+        }
+        self.dry_run |= !dry_run.is_empty();
         Ok(())
     }
 
@@ -67,9 +91,17 @@ impl Options {
         }
         let known = ["Foreground", "Background", "Orphan", ""];
         if let Some(policy) = self.propagation.as_deref().filter(|policy| !known.contains(policy)) {
-            errors.push(field::Error::not_supported(&path, policy, &["Foreground", "Background", "Orphan", "nil"]));
+            errors.push(field::Error::not_supported(
+                &path,
+                policy,
+                &["Foreground", "Background", "Orphan", "nil"],
+            ));
         }
-        if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
     }
 
     /// The finalizers an object gets for its dependents' sake, in place of those it had.
@@ -79,7 +111,7 @@ impl Options {
             (Some("Orphan"), _) | (None, Some(true)) => (true, false),
             (Some("Foreground"), _) => (false, true),
             (Some(_), _) | (None, Some(false)) => (false, false),
-            (None, None) => (has(ORPHAN), has(FOREGROUND) && !has(ORPHAN)),
+            (None, None) => (has(ORPHAN) || self.orphan_by_default, has(FOREGROUND) && !has(ORPHAN)),
         };
         if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
             return None;
@@ -98,6 +130,10 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
+    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if unsaid && &*call.resource.storage == "batch/jobs" {
+        call.warnings.push(JOB_WARNING.to_owned());
+    }
     let name = call.info.name.clone();
     let (object, gone) = remove(call, &name, &options).await?;
     let whole = !gone || returns_object(call);
@@ -119,8 +155,14 @@ fn returns_object(call: &Call) -> bool {
     match &*resource.group {
         "" => matches!(
             &*resource.plural,
-            "resourcequotas" | "persistentvolumes" | "serviceaccounts" | "persistentvolumeclaims" | "namespaces"
-                | "pods" | "services" | "podtemplates"
+            "resourcequotas"
+                | "persistentvolumes"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "namespaces"
+                | "pods"
+                | "services"
+                | "podtemplates"
         ),
         "resource.k8s.io" => true,
         "storage.k8s.io" => &*resource.plural != "csistoragecapacities",
@@ -143,13 +185,19 @@ async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value
 }
 
 fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
-    let resource = call.resource.group_resource();
-    let checks = [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.revision)];
-    for (word, key, wanted) in checks {
+    // The kind stands where the resource is expected, as on a stock server.
+    let kind = GroupResource::new(&call.resource.group, &call.resource.kind);
+    let checks = [
+        ("UID", "uid", &options.uid, "deleted and then recreated"),
+        ("ResourceVersion", "resourceVersion", &options.revision, "modified"),
+    ];
+    for (word, key, wanted, what) in checks {
         let stored = text(current, &["metadata", key]);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) {
-            let why = format!("Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {stored}");
-            return Err(Error::conflict(&resource, name, &why));
+            let why = format!(
+                "the {word} in the precondition ({wanted}) does not match the {word} in record ({stored}). The object might have been {what}"
+            );
+            return Err(Error::conflict(&kind, name, &why));
         }
     }
     Ok(())
@@ -171,6 +219,9 @@ async fn remove_once(
             false => metadata(&mut object).insert("finalizers".into(), wanted.into()),
         };
     }
+    if crds::is_definition(call) {
+        crds::mark_going(&call.server, &mut object);
+    }
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);
     if !held {
@@ -181,7 +232,8 @@ async fn remove_once(
         ops.extend(services::release(call, current));
         return match call.server.store.commit(ops).await {
             Ok(committed) => {
-                metadata(&mut object).insert("resourceVersion".into(), committed.revisions[0].to_string().into());
+                metadata(&mut object)
+                    .insert("resourceVersion".into(), committed.revisions[0].to_string().into());
                 Ok(Some((if returns_object(call) { object } else { current.clone() }, true)))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
@@ -255,7 +307,8 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
 pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
     let selection = Selection::parse(call)?;
-    let namespace = (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
+    let namespace =
+        (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
     let storage = call.resource.storage.clone();
     let query = ListQuery { namespace: namespace.as_deref(), at: ListAt::Latest, ..ListQuery::all(&storage) };
     let found = call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item));
@@ -281,4 +334,3 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Re
     let metadata = json!({"resourceVersion": found.revision.to_string()});
     Ok(Reply::ok(super::print::list(call, items, metadata)?))
 }
-

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::accept::Accept;
 use super::query::Query;
 use super::respond::{self, Reply};
-use super::Inner;
+use super::{Inner, no_such_page};
 use crate::catalog::{Group, Resource, Version, group_version};
 use crate::status::{Error, Result};
 
@@ -28,22 +28,24 @@ pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) ->
             "kind": "APIGroupList", "apiVersion": "v1",
             "groups": catalog.groups().filter(|group| !group.name.is_empty()).map(describe_group).collect::<Vec<_>>(),
         }),
-        ["api", version] => {
-            let version = catalog.group("").and_then(|group| group.version(version));
-            resources("", version.ok_or_else(Error::no_such_resource)?)
-        }
+        ["api", version] => match catalog.group("").and_then(|group| group.version(version)) {
+            Some(version) => resources("", version),
+            None => return Err(Error::no_such_resource()),
+        },
         ["apis", group] => {
-            let mut group = describe_group(catalog.group(group).ok_or_else(Error::no_such_resource)?);
+            let Some(group) = catalog.group(group) else { return Ok(no_such_page()) };
+            let mut group = describe_group(group);
             group["kind"] = "APIGroup".into();
             group["apiVersion"] = "v1".into();
             group
         }
-        ["apis", group, version] => {
-            let found = catalog.group(group).and_then(|group| group.version(version));
-            resources(group, found.ok_or_else(Error::no_such_resource)?)
-        }
+        ["apis", group, version] => match catalog.group(group).and_then(|group| group.version(version)) {
+            Some(version) => resources(group, version),
+            None if catalog.group(group).is_some() => return Err(Error::no_such_resource()),
+            None => return Ok(no_such_page()),
+        },
         [] => json!({"paths": paths(server)}),
-        _ => return Err(Error::no_such_resource()),
+        _ => return Ok(no_such_page()),
     };
     Ok(respond::response(Reply::ok(document), accept, &[]))
 }
@@ -58,9 +60,7 @@ fn api_versions(server: &Inner) -> Value {
 }
 
 fn describe_group(group: &Group) -> Value {
-    let version = |version: &Version| {
-        json!({"groupVersion": group_version(&group.name, &version.name), "version": &*version.name})
-    };
+    let version = |version: &Version| json!({"groupVersion": group_version(&group.name, &version.name), "version": &*version.name});
     json!({
         "name": &*group.name,
         "versions": group.versions.iter().map(version).collect::<Vec<_>>(),
@@ -114,7 +114,8 @@ fn aggregated(parts: &Parts) -> Option<&'static str> {
     let accept = parts.headers.get(ACCEPT)?.to_str().ok()?;
     accept.split(',').find_map(|clause| {
         let has = |part: &str| clause.split(';').any(|one| one.trim() == part);
-        let asked = has("application/json") && has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList");
+        let asked =
+            has("application/json") && has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList");
         asked.then(|| ["v2", "v2beta1"].into_iter().find(|version| has(&format!("v={version}")))).flatten()
     })
 }
@@ -149,7 +150,8 @@ fn aggregated_group(group: &Group) -> Value {
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     // Built-in resources leave group and version to be read off their place, custom ones repeat them.
     let own_kind = match &resource.custom {
         Some(_) => kind(&resource.group, &resource.version, &resource.kind),
@@ -184,9 +186,21 @@ fn aggregated_resource(resource: &Resource) -> Value {
 
 /// Every path that is about no single object, for people who look around with a browser.
 fn paths(server: &Inner) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/.well-known/openid-configuration", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2",
-            "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"].map(str::to_owned).into();
+    let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
     for group in server.catalog().groups() {
         let prefix = if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
         if !group.name.is_empty() {

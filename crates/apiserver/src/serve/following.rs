@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::Value;
 
+use super::incoming;
 use super::object::{self, Naming};
 use crate::auth::rbac;
 use crate::catalog::Catalog;
@@ -43,7 +44,11 @@ struct Cursors {
 impl Following {
     pub(crate) fn new(store: &Store) -> Self {
         let following = Following {
-            cursors: Mutex::new(Cursors { crds: None, rules: [None, None, None, None], served: BTreeMap::new() }),
+            cursors: Mutex::new(Cursors {
+                crds: None,
+                rules: [None, None, None, None],
+                served: BTreeMap::new(),
+            }),
             seen: AtomicU64::new(u64::MAX),
             catalog: RwLock::new(Catalog::default()),
             rules: RwLock::new(rbac::Index::default()),
@@ -82,10 +87,15 @@ impl Following {
             match change {
                 Change::Reset => served.clear(),
                 Change::Put(_, name, revision, body) => {
-                    let naming = Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
-                    match Crd::established(&object::decode(Some(naming), revision, body)) {
-                        Some(crd) => served.insert(name.to_owned(), Arc::new(crd)),
-                        None => served.remove(name),
+                    let naming =
+                        Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
+                    let crd = Crd::parse(
+                        &object::decode(Some(naming), revision, body),
+                        Some(incoming::object_meta()),
+                    );
+                    match crd.established {
+                        true => served.insert(name.to_owned(), Arc::new(crd)),
+                        false => served.remove(name),
                     };
                 }
                 Change::Gone(_, name) => {

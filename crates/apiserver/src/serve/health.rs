@@ -36,7 +36,11 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::default();
         let requests = Family::<RequestLabels, Counter>::default();
-        registry.register("apiserver_request", "Requests by verb, resource and response code", requests.clone());
+        registry.register(
+            "apiserver_request",
+            "Requests by verb, resource and response code",
+            requests.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -46,7 +50,10 @@ impl Default for Metrics {
             objects: gauge("koinon_store_objects", "Objects that are stored"),
             revision: gauge("koinon_store_revision", "The store's latest revision"),
             journal_batches: gauge("koinon_store_journal_batches", "Batches written to disk since the start"),
-            journal_operations: gauge("koinon_store_journal_operations", "Operations written since the start"),
+            journal_operations: gauge(
+                "koinon_store_journal_operations",
+                "Operations written since the start",
+            ),
             events_kept: gauge("koinon_store_events_kept", "Events that watches can still resume from"),
             requests,
             registry: Mutex::new(registry),
@@ -81,7 +88,11 @@ pub(crate) fn serve(server: &Inner, path: &str, query: &Query) -> Option<Respons
         ["version"] => return Some(body(StatusCode::OK, "application/json", version())),
         ["metrics"] => {
             let text = server.metrics.text(server);
-            return Some(body(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text));
+            return Some(body(
+                StatusCode::OK,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                text,
+            ));
         }
         _ => return None,
     };

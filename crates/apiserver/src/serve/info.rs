@@ -23,8 +23,7 @@ impl Info {
     /// `watch` tells whether the query asks for one; the rest is in the path.
     pub fn parse(method: &Method, path: &str, watch: bool) -> Info {
         let mut info = Info { verb: method_name(method), path: path.to_owned(), ..Info::default() };
-        let mut parts: Vec<String> =
-            path.split('/').filter(|part| !part.is_empty()).map(decode).collect();
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
         let prefix = match parts.first().map(String::as_str) {
             Some("api") => 2,
             Some("apis") => 3,
@@ -58,7 +57,13 @@ impl Info {
         info.subresource = rest.collect::<Vec<_>>().join("/");
         info.verb = match (info.verb, info.name.is_empty()) {
             ("get", _) if old_watch => "watch",
-            ("get", true) => if watch { "watch" } else { "list" },
+            ("get", true) => {
+                if watch {
+                    "watch"
+                } else {
+                    "list"
+                }
+            }
             ("get", false) => "get",
             ("post", _) => "create",
             ("put", _) => "update",
@@ -106,7 +111,11 @@ mod tests {
         check(Method::PUT, "/api/v1/namespaces/a/pods/b/status", "update |  | v1 | a | pods | b | status");
         check(Method::GET, "/api/v1/namespaces/a", "get |  | v1 | a | namespaces | a | ");
         check(Method::PUT, "/api/v1/namespaces/a/finalize", "update |  | v1 | a | namespaces | a | finalize");
-        check(Method::DELETE, "/apis/apps/v1/namespaces/a/deployments", "deletecollection | apps | v1 | a | deployments |  | ");
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "deletecollection | apps | v1 | a | deployments |  | ",
+        );
         check(Method::PATCH, "/apis/g.io/v1/things/x%3Ay", "patch | g.io | v1 |  | things | x:y | ");
         check(Method::GET, "/apis/apps/v1", "get |  |  |  |  |  | ");
         check(Method::GET, "/healthz", "get |  |  |  |  |  | ");

@@ -84,7 +84,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { data: None, service_range: "10.96.0.0/16".into(), port: 6443, history: store::Options::default() }
+        Options {
+            data: None,
+            service_range: "10.96.0.0/16".into(),
+            port: 6443,
+            history: store::Options::default(),
+        }
     }
 }
 
@@ -174,8 +179,12 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
     let response = match served {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => respond::failure(&error, for_errors),
-        Err(_) => respond::failure(&Error::internal("this request hit a fault in the server; see its log"), for_errors),
+        Ok(Err(error)) => respond::failure(&error, for_errors, &[]),
+        Err(_) => respond::failure(
+            &Error::internal("this request hit a fault in the server; see its log"),
+            for_errors,
+            &[],
+        ),
     };
     inner.metrics.request(verb, &resource, response.status().as_u16());
     response
@@ -190,9 +199,12 @@ impl Inner {
             return self.serve_path(&parts, &info, &query, body).await;
         }
         let catalog = self.catalog();
-        let group = catalog.group(&info.group).and_then(|group| group.version(&info.version));
-        if group.is_none() {
-            return Err(Error::no_such_resource());
+        if catalog.group(&info.group).is_none() {
+            return Ok(no_such_page());
+        }
+        // HEAD has no meaning here, although it is authorized like GET.
+        if parts.method == http::Method::HEAD {
+            return Err(Error::method_not_allowed());
         }
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
@@ -219,11 +231,12 @@ impl Inner {
         let peer = parts.extensions.get::<PeerCertificate>();
         let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let accounts = self.issuer.tokens(self, &self.context);
-        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts])
-            .map_err(|why| {
+        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts]).map_err(
+            |why| {
                 tracing::debug!(%why, "credentials refused");
                 Error::unauthorized()
-            })?;
+            },
+        )?;
         let rules = self.following.rules();
         let impersonated = impersonate::impersonate(&parts.headers, &attributes(info, &user), None, &*rules)?;
         Ok(impersonated.map_or(user, |one| one.user))
@@ -257,22 +270,46 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 /// The handler of a verb on a resource or on a part of it.
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
-    let verb = call.info.verb;
-    if verb == "watch" && call.info.subresource.is_empty() && call.resource.allows(verb) {
-        return Ok(respond::response(watch::watch(call)?, accept, &[]));
+    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
+        let said = custom.version().deprecation_warning.clone();
+        let warning =
+            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
+        call.warnings.push(warning);
     }
-    let reply = if call.info.subresource.is_empty() {
-        if call.resource.namespaced && call.info.namespace.is_empty() && !matches!(verb, "list" | "watch" | "deletecollection") {
+    if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        let warnings = std::mem::take(&mut call.warnings);
+        return Ok(respond::response(watch::watch(call)?, accept, &warnings));
+    }
+    let answer = answer(&mut call, body).await;
+    crds::after(&call).await;
+    Ok(match answer {
+        Ok(reply) => respond::response(reply, accept, &call.warnings),
+        Err(error) => respond::failure(&error, accept, &call.warnings),
+    })
+}
+
+async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
+    let verb = call.info.verb;
+    Ok(if call.info.subresource.is_empty() {
+        let named = !call.info.name.is_empty();
+        let fits = match verb {
+            "create" => !named,
+            "get" | "update" | "patch" | "delete" => named,
+            _ => true,
+        };
+        let anywhere = matches!(verb, "list" | "watch" | "deletecollection");
+        let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
+        if !placed && verb != "create" {
             return Err(Error::no_such_resource());
         }
-        if !call.resource.allows(verb) {
+        if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());
         }
         if reviews::is_review(&call.resource) {
             let body = incoming::read_body(body).await?;
-            reviews::review(&mut call, body)?
+            reviews::review(call, body)?
         } else {
-            whole(&mut call, verb, body).await?
+            whole(call, verb, body).await?
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
@@ -282,10 +319,8 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         if !subresource.verbs.iter().any(|one| one == verb_there) {
             return Err(Error::method_not_allowed());
         }
-        subresources::serve(&mut call, &subresource, body).await?
-    };
-    crds::after(&call).await;
-    Ok(respond::response(reply, accept, &call.warnings))
+        subresources::serve(call, &subresource, body).await?
+    })
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
@@ -299,6 +334,11 @@ async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
         "deletecollection" => delete::delete_collection(call, incoming::read_body(body).await?).await?,
         _ => return Err(Error::method_not_allowed()),
     })
+}
+
+/// For addresses that belong to nobody: not even an API's error.
+pub(crate) fn no_such_page() -> Response {
+    respond::body(http::StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
 impl token::Lookup for Inner {
@@ -319,12 +359,13 @@ impl Inner {
     ) -> Result<Response> {
         drop(body);
         let path = info.path.trim_end_matches('/');
+        if info.verb != "get" && matches!(path, "/api" | "/api/v1" | "/version") {
+            return Err(Error::method_not_allowed());
+        }
         if let Some(response) = health::serve(&self, path, query) {
             return Ok(response);
         }
-        if info.verb != "get" {
-            return Err(Error::no_such_resource());
-        }
+
         match path {
             token::CONFIGURATION_PATH => {
                 let host = format!("127.0.0.1:{}", self.options.port);

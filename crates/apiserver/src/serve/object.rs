@@ -30,7 +30,9 @@ pub fn encode(object: &Value) -> Vec<u8> {
         write_member(&mut out, key, value);
     }
     out.push(b'}');
-    for (key, value) in object.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata")) {
+    for (key, value) in
+        object.iter().filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"))
+    {
         out.push(b',');
         write_member(&mut out, key, value);
     }
@@ -51,10 +53,14 @@ pub fn render(out: &mut Vec<u8>, naming: Option<Naming<'_>>, revision: u64, body
     if let Some(Naming { kind, api_version }) = naming {
         out.extend_from_slice(format!("\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").as_bytes());
     }
-    out.extend_from_slice(format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"").as_bytes());
-    // Metadata is never empty in practice, but an empty one must not leave a comma behind.
-    if body.first() != Some(&b'}') {
-        out.push(b',');
+    out.extend_from_slice(b"\"metadata\":{");
+    // What was never stored, in a dry run, has no revision.
+    if revision > 0 {
+        out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"").as_bytes());
+        // Metadata is never empty in practice, but an empty one must not leave a comma behind.
+        if body.first() != Some(&b'}') {
+            out.push(b',');
+        }
     }
     out.extend_from_slice(body);
 }

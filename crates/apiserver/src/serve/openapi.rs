@@ -5,8 +5,8 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, Head
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::respond;
 use super::Inner;
+use super::respond;
 use crate::catalog::Group;
 use crate::crd;
 use crate::data;
@@ -38,7 +38,11 @@ fn dumped(name: &str, headers: &HeaderMap) -> Option<Response> {
 }
 
 fn json_response(value: &Value) -> Response {
-    respond::body(StatusCode::OK, "application/json", serde_json::to_vec(value).expect("a value can be written"))
+    respond::body(
+        StatusCode::OK,
+        "application/json",
+        serde_json::to_vec(value).expect("a value can be written"),
+    )
 }
 
 /// Where each document is, with a hash by which clients cache it.
@@ -56,7 +60,8 @@ fn index(server: &Inner) -> Value {
     }
     for group in server.catalog().custom_groups() {
         for version in &group.versions {
-            let content = custom(group, &version.name).map(|document| document.to_string()).unwrap_or_default();
+            let content =
+                custom(group, &version.name).map(|document| document.to_string()).unwrap_or_default();
             add(&format!("apis/{}/{}", group.name, version.name), content.as_bytes());
         }
     }
@@ -76,8 +81,10 @@ fn document(server: &Inner, name: &str, headers: &HeaderMap) -> Option<Response>
 /// The document of one version of a group that CRDs make.
 fn custom(group: &Group, version: &str) -> Option<Value> {
     let resources = &group.version(version)?.resources;
-    let crds: Vec<&crd::Crd> = resources.iter().filter_map(|one| one.custom.as_ref()).map(|custom| &*custom.crd).collect();
-    Some(crd::openapi::document(&crds, version))
+    let crds = resources.iter().filter_map(|one| one.custom.as_ref()).map(|custom| &custom.crd.source);
+    let apps = data::read("openapi/v3/apis/apps/v1")?;
+    let apps = serde_json::from_slice(&apps).ok()?;
+    Some(crd::openapi::document(crds, &group.name, version, &apps))
 }
 
 fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
@@ -95,7 +102,10 @@ fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     let mut document: Value = serde_json::from_slice(&text).map_err(Error::internal)?;
     for version in custom {
         for custom in version.resources.iter().filter_map(|one| one.custom.as_ref()) {
-            crd::openapi::add_to_v2(&mut document, &custom.crd, custom.index);
+            let definitions = crd::openapi::definitions_v2(&custom.crd.source, &version.name);
+            if let Some(all) = document["definitions"].as_object_mut() {
+                all.extend(definitions);
+            }
         }
     }
     let mut response = json_response(&document);

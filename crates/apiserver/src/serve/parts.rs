@@ -93,7 +93,10 @@ fn status_metadata(resource: &Resource) -> Metadata {
     match (&*resource.group, &*resource.kind) {
         ("apps", "Deployment") => Metadata::NoLabels,
         (
-            "apiextensions.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "resource.k8s.io"
+            "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "resource.k8s.io"
             | "storage.k8s.io",
             _,
         )

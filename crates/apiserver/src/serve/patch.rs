@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::accept::body_type;
 use super::call::Call;
@@ -40,12 +40,17 @@ impl Kind {
             "application/merge-patch+json" => Kind::Merge,
             "application/strategic-merge-patch+json" if !custom => Kind::Strategic,
             "application/apply-patch+yaml" => Kind::Apply,
-            _ => {
-                let strategic = if custom { "" } else { "application/strategic-merge-patch+json, " };
-                return Err(Error::unsupported_media_type(format!(
+            _ if custom => {
+                return Err(Error::unsupported_media_type(
                     "the body of the request was in an unknown format - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json, {strategic}application/apply-patch+yaml"
-                )));
+                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
+            }
+            // Built-in kinds are refused before they are looked at, in fewer words.
+            _ => {
+                let mut error = Error::unsupported_media_type("415: Unsupported Media Type");
+                error.details = Some(Box::new(json!({})));
+                return Err(error);
             }
         })
     }
@@ -65,7 +70,7 @@ pub(crate) async fn patch(call: &mut Call, part: Part, body: Bytes) -> Result<Re
     let change = |current: &Value| {
         warnings.clear();
         let patched = patched(kind, &resource, current, &body, validation)?;
-        let new = checked(&resource, current, patched, validation, &mut warnings)?;
+        let new = checked(kind, &body, &resource, current, patched, validation, &mut warnings)?;
         Ok((new, Managed::Track))
     };
     let stored = update::modify(call, &name, part, dry_run, change).await?;
@@ -110,6 +115,8 @@ pub(crate) fn patched(
 
 /// A patched object is decoded like one that was sent whole.
 pub(crate) fn checked(
+    kind: Kind,
+    body: &[u8],
     resource: &Resource,
     current: &Value,
     patched: Patched,
@@ -117,16 +124,58 @@ pub(crate) fn checked(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     incoming::report(resource, patched.strict, validation, warnings)?;
-    let mut new = incoming::object(resource, Json::from(patched.object), validation, warnings)?;
-    // A patch cannot take an object's name away.
-    for key in ["name", "namespace"] {
-        if text(&new, &["metadata", key]).is_empty()
-            && let Some(value) = current["metadata"].get(key)
-        {
-            metadata(&mut new).insert(key.into(), value.clone());
-        }
+    let text_of_it = patched.object.to_string();
+    let mut new =
+        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
+            let refused = error.code == 400 && !error.message.contains("strict decoding error");
+            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
+        })?;
+    // A patch can neither take an object's name away nor give it another.
+    update::check_name(text(current, &["metadata", "name"]), &new)?;
+    if text(&new, &["metadata", "namespace"]).is_empty()
+        && let Some(value) = current["metadata"].get("namespace")
+    {
+        metadata(&mut new).insert("namespace".into(), value.clone());
     }
     Ok(new)
+}
+
+/// A patch whose result is no object of the kind: the patch is to blame, and shown.
+fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
+    let prefix = format!(
+        "{} in version {:?} cannot be handled as a {}: ",
+        resource.kind, &*resource.version, resource.kind
+    );
+    let why = why.strip_prefix(&prefix).unwrap_or(why);
+    let path = field::Path::new("patch");
+    let fault = match (kind, serde_json::from_slice(body)) {
+        (Kind::Strategic, Ok(patch)) => field::Error::invalid(
+            &path,
+            patch::go_text(&patch),
+            converter_words(why).unwrap_or_else(|| why.to_owned()),
+        ),
+        _ => field::Error::invalid(&path, patched, why),
+    };
+    Error::invalid("", "", "", &[fault])
+}
+
+/// What Go's converter says where its JSON decoder says "cannot unmarshal WHAT into … of type TYPE":
+/// strategic merge works on maps, not on text.
+fn converter_words(why: &str) -> Option<String> {
+    let rest = why.strip_prefix("json: cannot unmarshal ")?;
+    let given = match rest.split(' ').next()? {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        other => other,
+    };
+    let wanted = rest.rsplit(" of type ").next()?;
+    Some(match wanted {
+        slice if slice.starts_with("[]") => format!("cannot restore slice from {given}"),
+        map if map.starts_with("map[") => format!("cannot restore map from {given}"),
+        scalar if !scalar.contains('.') => format!("unrecognized type: {scalar}"),
+        _ => format!("cannot restore struct from: {given}"),
+    })
 }
 
 async fn apply(
@@ -146,7 +195,7 @@ async fn apply(
             }
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
-            let mut object = completed(&call.resource, applied)?;
+            let object = completed(&call.resource, applied)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
                 let why = format!(
@@ -155,7 +204,7 @@ async fn apply(
                 );
                 return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
             }
-            metadata(&mut object).insert("name".into(), name.as_str().into());
+            update::check_name(&name, &object)?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -169,6 +218,7 @@ async fn apply(
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
             let mut new = completed(&resource, applied)?;
+            update::check_name(&name, &new)?;
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
@@ -188,20 +238,12 @@ fn completed(resource: &Resource, applied: Value) -> Result<Value> {
 
 /// The applied configuration: what the client wrote and nothing more, so no defaults.
 fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse_yaml(body).map_err(|error| {
-        Error::bad_request(format!("error decoding YAML: {}", error.message))
-    })?;
+    let parsed = incoming::parse_yaml(body)
+        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
     let resource = call.resource.clone();
     let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    let given = text(&config, &["metadata", "name"]);
-    if !given.is_empty() && given != call.info.name {
-        return Err(Error::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
-            call.info.name
-        )));
+    if !text(&config, &["metadata", "namespace"]).is_empty() {
+        write::check_namespace(call, &mut config)?;
     }
-    let name = call.info.name.clone();
-    metadata(&mut config).insert("name".into(), name.into());
-    write::check_namespace(call, &mut config)?;
     Ok(config)
 }

@@ -16,7 +16,7 @@ pub(crate) fn include(call: &Call) -> Result<Include> {
 /// How a resource's objects become rows.
 pub(crate) fn printer(resource: &Resource) -> Printer {
     match &resource.custom {
-        Some(custom) => Printer::Custom(custom.columns.clone()),
+        Some(custom) => Printer::Custom(custom.version().columns.clone()),
         None => Printer::built_in(&resource.group, &resource.version, &resource.kind),
     }
 }
@@ -26,6 +26,7 @@ pub(crate) fn object(call: &Call, object: Value) -> Result<Value> {
     Ok(match call.accept.form {
         Form::Whole => object,
         Form::PartialMetadata(version) => table::partial(&object, version),
+        Form::PartialMetadataList(_) => return Err(table::not_a_list(&printer(&call.resource))),
         Form::Table(version) => {
             let (printer, include) = (printer(&call.resource), include(call)?);
             let row = row(call, &printer, &object, include, version);
@@ -34,7 +35,13 @@ pub(crate) fn object(call: &Call, object: Value) -> Result<Value> {
     })
 }
 
-pub(crate) fn row(call: &Call, printer: &Printer, object: &Value, include: Include, version: MetaVersion) -> Row {
+pub(crate) fn row(
+    call: &Call,
+    printer: &Printer,
+    object: &Value,
+    include: Include,
+    version: MetaVersion,
+) -> Row {
     table::row(printer, object, include, version, call.server.context.now())
 }
 
@@ -44,7 +51,8 @@ pub(crate) fn list(call: &Call, mut items: Vec<Value>, metadata: Value) -> Resul
         Form::Whole => json!({
             "kind": call.resource.list_kind, "apiVersion": call.api_version, "metadata": metadata, "items": items,
         }),
-        Form::PartialMetadata(version) => table::partial_list(items.iter(), &metadata, version),
+        Form::PartialMetadata(_) => return Err(table::not_a_single_object(&printer(&call.resource))),
+        Form::PartialMetadataList(version) => table::partial_list(items.iter(), &metadata, version),
         Form::Table(version) => {
             let (printer, include) = (printer(&call.resource), include(call)?);
             if let Some(order) = printer.order() {

@@ -61,7 +61,9 @@ impl Query {
             None | Some("Warn") => Ok(FieldValidation::Warn),
             Some("Ignore") => Ok(FieldValidation::Ignore),
             Some("Strict") => Ok(FieldValidation::Strict),
-            Some(other) => Err(unsupported(options, "fieldValidation", other.into(), &["Ignore", "Strict", "Warn"])),
+            Some(other) => {
+                Err(unsupported(options, "fieldValidation", other.into(), &["", "Ignore", "Strict", "Warn"]))
+            }
         }
     }
 }

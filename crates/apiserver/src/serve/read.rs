@@ -11,18 +11,19 @@ use super::respond::Reply;
 use super::select::Selection;
 use super::{object, print};
 use crate::field;
+use crate::schema::raw::Json;
 use crate::status::{Error, Result};
 use crate::store::{Item, ListAt, ListQuery, ReadError, Snapshot};
 
 pub(crate) fn get(call: &Call) -> Result<Reply> {
-    let entry = call.entry(&call.info.name)?;
     if let Some(wanted) = call.query.text("resourceVersion") {
-        let wanted = revision(wanted)?;
+        let wanted = revision(wanted).map_err(|why| Error::new(500, "", why.to_string()))?;
         let current = call.server.store.revision();
         if wanted > current {
             return Err(too_new(wanted, current));
         }
     }
+    let entry = call.entry(&call.info.name)?;
     call.reply(StatusCode::OK, entry.revision, &entry.body)
 }
 
@@ -36,6 +37,7 @@ struct Continue {
 
 pub(crate) async fn list(call: &Call) -> Result<Reply> {
     let selection = Selection::parse(call)?;
+    call.query.number("timeoutSeconds")?;
     let asked = Asked::parse(call)?;
     if let At::NotOlder(wanted) = asked.at {
         let current = call.server.store.revision();
@@ -43,8 +45,8 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
             return Err(too_new(wanted, current));
         }
     }
-    let namespace = (!call.info.namespace.is_empty() && call.resource.namespaced)
-        .then_some(call.info.namespace.as_str());
+    let namespace =
+        (!call.info.namespace.is_empty() && call.resource.namespaced).then_some(call.info.namespace.as_str());
     let query = ListQuery {
         resource: &call.resource.storage,
         namespace,
@@ -61,7 +63,12 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
         call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item))
     };
     let found = found.map_err(|error| read_error(error, asked.continued))?;
-    let metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    let mut metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
+    // A list without a Go type says that there is no more.
+    if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none()
+    {
+        metadata["continue"] = "".into();
+    }
     reply(call, &found.items, metadata)
 }
 
@@ -69,16 +76,17 @@ fn reply(call: &Call, items: &[Item], metadata: Value) -> Result<Reply> {
     if call.accept.form == Form::Whole && stored_as_served(&call.resource) {
         return Ok(Reply::Text(StatusCode::OK, whole(call, items, &metadata)));
     }
-    let values = items.iter().map(|item| call.value(item.entry.revision, &item.entry.body)).map(|mut value| {
-        if call.accept.form == Form::Whole
-            && call.resource.custom.is_none()
-            && let Some(value) = value.as_object_mut()
-        {
-            value.remove("kind");
-            value.remove("apiVersion");
-        }
-        value
-    });
+    let values =
+        items.iter().map(|item| call.value(item.entry.revision, &item.entry.body)).map(|mut value| {
+            if call.accept.form == Form::Whole
+                && call.resource.custom.is_none()
+                && let Some(value) = value.as_object_mut()
+            {
+                value.remove("kind");
+                value.remove("apiVersion");
+            }
+            value
+        });
     Ok(Reply::ok(print::list(call, values.collect(), metadata)?))
 }
 
@@ -90,7 +98,8 @@ fn whole(call: &Call, items: &[Item], metadata: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(size + 256);
     let (kind, api_version) = (&call.resource.list_kind, &call.api_version);
     out.extend_from_slice(
-        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[").as_bytes(),
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[")
+            .as_bytes(),
     );
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
@@ -106,8 +115,10 @@ fn whole(call: &Call, items: &[Item], metadata: &Value) -> Vec<u8> {
 fn page(found: &Snapshot, asked: &Asked, namespaced: bool, everything: bool) -> Value {
     let mut metadata = json!({"resourceVersion": found.revision.to_string()});
     if let (Some((namespace, name)), true) = (&found.last, asked.limit.is_some() && found.remaining > 0) {
-        let start = if namespaced || namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
-        let token = Continue { v: "meta.k8s.io/v1".into(), rv: found.revision as i64, start: format!("{start}\0") };
+        let start =
+            if namespaced || namespace.is_empty() { name.to_string() } else { format!("{namespace}/{name}") };
+        let token =
+            Continue { v: "meta.k8s.io/v1".into(), rv: found.revision as i64, start: format!("{start}\0") };
         let token = serde_json::to_vec(&token).expect("a token can be written");
         metadata["continue"] = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token).into();
         if everything {
@@ -141,17 +152,24 @@ impl Asked {
         let given = query.text("resourceVersion");
         if let Some(token) = query.text("continue") {
             if given.is_some_and(|revision| revision != "0") {
-                return Err(Error::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Error::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             let (revision, start) = Self::resume(call, token)?;
-            return Ok(Asked { at: revision.map_or(At::Latest, At::Exact), limit, start: Some(start), continued: true });
+            return Ok(Asked {
+                at: revision.map_or(At::Latest, At::Exact),
+                limit,
+                start: Some(start),
+                continued: true,
+            });
         }
         let at = match (given, query.text("resourceVersionMatch")) {
             (None | Some("0"), _) => At::Latest,
-            (Some(given), Some("Exact")) => At::Exact(revision(given)?),
+            (Some(given), Some("Exact")) => At::Exact(listed_revision(given)?),
             // Without a rule, a page of an explicit revision is read exactly there.
-            (Some(given), None) if limit.is_some() => At::Exact(revision(given)?),
-            (Some(given), _) => At::NotOlder(revision(given)?),
+            (Some(given), None) if limit.is_some() => At::Exact(listed_revision(given)?),
+            (Some(given), _) => At::NotOlder(listed_revision(given)?),
         };
         // A list that any state will do for comes from memory on a stock server, which then ignores the limit.
         let limit = limit.filter(|_| given != Some("0"));
@@ -159,11 +177,14 @@ impl Asked {
     }
 
     fn resume(call: &Call, token: &str) -> Result<(Option<u64>, (String, String))> {
-        let invalid = |why: &str| Error::bad_request(format!("continue key is not valid: {why}"));
+        let invalid = |why: &str| {
+            Error::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let token = token.trim_end_matches('=');
         let text = base64::engine::general_purpose::URL_SAFE_NO_PAD
             .decode(token)
             .map_err(|error| invalid(&go_base64_error(token, &error)))?;
+        Json::parse(&text).map_err(|error| invalid(&error.to_string()))?;
         let token: Continue = serde_json::from_slice(&text).map_err(|error| invalid(&error.to_string()))?;
         if token.v != "meta.k8s.io/v1" {
             return Err(invalid("server does not recognize this encoded version"));
@@ -196,7 +217,10 @@ fn validate(call: &Call) -> Result<()> {
             errors.push(field::Error::forbidden(&path, why));
         }
         if query.text("continue").is_some() {
-            errors.push(field::Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+            errors.push(field::Error::forbidden(
+                &path,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
             errors.push(field::Error::not_supported(&path, matching, &["Exact", "NotOlderThan", ""]));
@@ -213,13 +237,16 @@ fn validate(call: &Call) -> Result<()> {
     if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
 }
 
-/// A resourceVersion as a number.
-pub(crate) fn revision(text: &str) -> Result<u64> {
+/// A resourceVersion as a number. How the fault is told differs from verb to verb.
+pub(crate) fn revision(text: &str) -> Result<u64, field::Error> {
     text.parse().map_err(|_| {
         let path = field::Path::new("resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-        Error::invalid("", "", "", &[field::Error::invalid(&path, text, why)])
+        field::Error::invalid(&path, text, format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))
     })
+}
+
+fn listed_revision(text: &str) -> Result<u64> {
+    revision(text).map_err(|why| Error::bad_request(format!("invalid resource version: {why}")))
 }
 
 /// The client knows of a state that this server has not reached.

@@ -29,13 +29,20 @@ impl Reply {
 pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Response {
     let mut response = match reply {
         Reply::Raw(response) => response,
-        Reply::Text(code, text) if accept.encoding == Encoding::Json && !accept.pretty => body(code, "application/json", text),
+        Reply::Text(code, text) if accept.encoding == Encoding::Json && !accept.pretty => {
+            body(code, "application/json", text)
+        }
         Reply::Text(code, text) => {
             let value = serde_json::from_slice(&text).expect("handlers write JSON");
             encode(code, &value, accept)
         }
         Reply::Value(code, value) => encode(code, &value, accept),
     };
+    finish(&mut response, warnings);
+    response
+}
+
+fn finish(response: &mut Response, warnings: &[String]) {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
@@ -44,14 +51,13 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
             headers.append(WARNING, value);
         }
     }
-    response
 }
 
 /// The response to a request that failed.
-pub(crate) fn failure(error: &Error, accept: Accept) -> Response {
+pub(crate) fn failure(error: &Error, accept: Accept, warnings: &[String]) -> Response {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = encode(code, &error.to_status(), accept);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    finish(&mut response, warnings);
     if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }

@@ -79,7 +79,9 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
     let validation = call.query.field_validation(options)?;
     let kind = (call.info.verb == "patch").then(|| Kind::of(call)).transpose()?;
     let given = match kind {
-        None | Some(Kind::Apply) => Some(incoming::parse(&call.headers, &body).or_else(|_| incoming::parse_yaml(&body))?),
+        None | Some(Kind::Apply) => {
+            Some(incoming::parse(&call.headers, &body).or_else(|_| incoming::parse_yaml(&body))?)
+        }
         Some(_) => None,
     };
     let stand_in = scale_resource(call);
@@ -90,7 +92,7 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
         let wanted = match (&given, kind) {
             (None, Some(kind)) => {
                 let patched = patch::patched(kind, &stand_in, &scale, &body, validation)?;
-                patch::checked(&stand_in, &scale, patched, validation, &mut warnings)?
+                patch::checked(kind, &body, &stand_in, &scale, patched, validation, &mut warnings)?
             }
             (Some(given), _) => read_scale(&stand_in, given, &scale, validation, &mut warnings)?,
             (None, None) => scale.clone(),
@@ -126,7 +128,12 @@ fn scaled(current: &Value, paths: &Paths, wanted: &Value, name: &str) -> Result<
     if replicas < 0 {
         let path = field::Path::new("spec.replicas");
         let why = "must be greater than or equal to 0";
-        return Err(Error::invalid("autoscaling", "Scale", name, &[field::Error::invalid(&path, replicas, why)]));
+        return Err(Error::invalid(
+            "autoscaling",
+            "Scale",
+            name,
+            &[field::Error::invalid(&path, replicas, why)],
+        ));
     }
     let mut new = current.clone();
     // An old revision or another object's uid is refused where all updates are.

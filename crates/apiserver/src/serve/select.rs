@@ -18,7 +18,7 @@ impl Selection {
     pub(crate) fn parse(call: &Call) -> Result<Selection> {
         let labels = LabelSelector::parse(call.query.get("labelSelector").unwrap_or(""))?;
         let Resource { group, version, kind, custom, .. } = &*call.resource;
-        let custom = custom.as_ref().map(|custom| &custom.fields);
+        let custom = custom.as_ref().map(|custom| &custom.version().fields);
         // A watch of one object by its address is a selection by name.
         if !call.info.name.is_empty() {
             return Ok(Selection { labels, fields: FieldSelector::by_name(&call.info.name) });
@@ -59,7 +59,7 @@ impl Selection {
             _ => {
                 let object = parsed.get_or_init(|| call.value(entry.revision, &entry.body));
                 match &call.resource.custom {
-                    Some(custom) => custom.fields.value(object, field),
+                    Some(custom) => custom.version().fields.value(object, field),
                     None => field_values(&call.resource.group, &call.resource.kind, object, field),
                 }
             }

@@ -126,7 +126,9 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     if external(service) || external(old) {
         return;
     }
-    if text(service, &["spec", "clusterIP"]).is_empty() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+    if text(service, &["spec", "clusterIP"]).is_empty()
+        && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
+    {
         for key in ["clusterIP", "clusterIPs"] {
             if let Some(value) = old["spec"].get(key) {
                 service["spec"][key] = value.clone();
@@ -146,7 +148,8 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     let ports = |service: &Value| service["spec"]["ports"].as_array().cloned().unwrap_or_default();
     let before = ports(old);
     for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let same = before.iter().find(|one| one["port"] == port["port"] && one["protocol"] == port["protocol"]);
+        let same =
+            before.iter().find(|one| one["port"] == port["port"] && one["protocol"] == port["protocol"]);
         if let (None | Some(0), Some(node_port)) =
             (port["nodePort"].as_u64(), same.and_then(|same| same["nodePort"].as_u64()))
         {
@@ -174,6 +177,11 @@ fn families(service: &mut Value) {
 
 fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Vec<Op>) -> Result<()> {
     let before = old.map(taken_addresses).unwrap_or_default();
+    let one = text(service, &["spec", "clusterIP"]).to_owned();
+    if !one.is_empty() && old.is_none() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
+    {
+        service["spec"]["clusterIPs"] = json!([one]);
+    }
     if text(service, &["spec", "type"]) == "ExternalName" {
         ops.extend(before.iter().filter_map(|address| release_address(call, address)));
         if old.is_some()
@@ -250,7 +258,9 @@ fn checked_address(call: &Call, service: &Value, wanted: &str) -> Result<String>
     let Ok(address) = wanted.parse::<Ipv4Addr>() else { return Ok(wanted.to_owned()) };
     if !range(call)?.contains(address) {
         let cidr = &call.server.options.service_range;
-        return refuse(format!("the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"));
+        return refuse(format!(
+            "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"
+        ));
     }
     if !is_free(call, address) {
         return refuse("provided IP is already allocated".to_owned());
@@ -298,7 +308,9 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
             Err(Error::invalid("", "Service", &name, &[field::Error::invalid(&path, number, why)]))
         };
         if !NODE_PORTS.contains(&number) {
-            return refuse("provided port is not in the valid range. The range of valid ports is 30000-32767");
+            return refuse(
+                "provided port is not in the valid range. The range of valid ports is 30000-32767",
+            );
         }
         // One number may serve several protocols of one Service.
         let again = mine.iter().any(|(other, with)| *other == number && *with == protocol);

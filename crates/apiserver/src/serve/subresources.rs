@@ -34,6 +34,7 @@ pub(crate) async fn serve(call: &mut Call, subresource: &Subresource, body: Body
         ("pods", "eviction") => evict(call, incoming::read_body(body).await?).await,
         ("serviceaccounts", "token") => token(call, &incoming::read_body(body).await?),
         _ => {
+            call.entry(&call.info.name)?;
             let (what, name) = (&subresource.name, &call.info.name);
             Err(Error::unavailable(format!(
                 "{what} of {} {name:?} needs a kubelet that runs containers, and this cluster has none",
@@ -112,7 +113,8 @@ fn check_budgets(call: &Call, pod: &Value) -> Result<()> {
         "TooManyRequests",
         "Cannot evict pod as it would violate the pod's disruption budget.",
     );
-    let message = format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
+    let message =
+        format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently");
     error.details = Some(Box::new(json!({"causes": [{"reason": "DisruptionBudget", "message": message}]})));
     Err(error)
 }

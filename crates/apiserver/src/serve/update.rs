@@ -12,6 +12,7 @@ use super::respond::Reply;
 use super::write::{self, Managed, Stored};
 use super::{admit, create, incoming, parts, services};
 use crate::admission::Operation;
+use crate::catalog::Resource;
 use crate::field;
 use crate::kinds::Generation;
 use crate::status::{Error, Result};
@@ -22,11 +23,11 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    let parsed = incoming::parse(&call.headers, &body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, &body)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     write::check_namespace(call, &mut object)?;
-    check_name(call, &mut object)?;
+    check_name(&call.info.name, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
@@ -34,24 +35,27 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
         let stored = create::insert(call, object, Managed::Track, dry_run).await?;
         return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
     }
-    let change = |_: &Value| Ok((object.clone(), Managed::Track));
+    let uid = text(&object, &["metadata", "uid"]).to_owned();
+    let resource = call.resource.clone();
+    let change = |current: &Value| {
+        check_uid(&resource, &uid, current)?;
+        Ok((object.clone(), Managed::Track))
+    };
     let stored = modify(call, &name, part, dry_run, change).await?;
     call.reply(StatusCode::OK, stored.revision, &stored.body)
 }
 
-fn check_name(call: &Call, object: &mut Value) -> Result<()> {
-    let given = text(object, &["metadata", "name"]);
-    if given.is_empty() && call.resource.custom.is_none() {
-        metadata(object).insert("name".into(), call.info.name.as_str().into());
-        return Ok(());
+/// An object has the name of its address.
+pub(crate) fn check_name(address: &str, object: &Value) -> Result<()> {
+    match text(object, &["metadata", "name"]) {
+        "" => Err(Error::bad_request(format!(
+            "the name of the object ({address} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given == address => Ok(()),
+        given => Err(Error::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({address})"
+        ))),
     }
-    if given == call.info.name {
-        return Ok(());
-    }
-    Err(Error::bad_request(format!(
-        "the name of the object ({given}) does not match the name on the URL ({})",
-        call.info.name
-    )))
 }
 
 /// Changes a stored object: `change` is given the current one and may be called again when another
@@ -67,7 +71,7 @@ pub(crate) async fn modify(
         let entry = call.entry(name)?;
         let current = call.value(entry.revision, &entry.body);
         let (mut new, managed) = change(&current)?;
-        check_preconditions(call, name, &new, &current)?;
+        check_revision(call, name, &new, &current)?;
         metadata(&mut new).insert("resourceVersion".into(), entry.revision.to_string().into());
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
@@ -93,7 +97,12 @@ pub(crate) async fn modify(
         let mut ops = if finished {
             vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
         } else {
-            vec![Op::Put { key: key.clone(), expect: Expect::Revision(entry.revision), body: body.clone(), labels }]
+            vec![Op::Put {
+                key: key.clone(),
+                expect: Expect::Revision(entry.revision),
+                body: body.clone(),
+                labels,
+            }]
         };
         ops.append(&mut allocation.ops);
         match call.server.store.commit(ops).await {
@@ -118,13 +127,18 @@ fn deletion_finished(kind: &str, object: &Value) -> bool {
         && (kind != "Namespace" || none(&object["spec"]["finalizers"]))
 }
 
-fn check_preconditions(call: &Call, name: &str, new: &Value, current: &Value) -> Result<()> {
-    let resource = call.resource.group_resource();
-    let (given, stored) = (text(new, &["metadata", "uid"]), text(current, &["metadata", "uid"]));
-    if !given.is_empty() && given != stored {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
-        return Err(Error::conflict(&resource, name, &why));
+/// A PUT that names a uid means that very object.
+fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
+    let stored = text(current, &["metadata", "uid"]);
+    if given.is_empty() || given == stored {
+        return Ok(());
     }
+    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
+}
+
+fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Result<()> {
+    let resource = call.resource.group_resource();
     let given = text(new, &["metadata", "resourceVersion"]);
     if given.is_empty() || given == "0" {
         if call.strategy().unconditional_update {
@@ -135,10 +149,7 @@ fn check_preconditions(call: &Call, name: &str, new: &Value, current: &Value) ->
         return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
     }
     if given.parse::<u64>().is_err() {
-        let path = field::Path::new("metadata.resourceVersion");
-        let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
-        let errors = [field::Error::invalid(&path, given, why)];
-        return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+        return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
     }
     if given != text(current, &["metadata", "resourceVersion"]) {
         return Err(Error::stale(&resource, name));

@@ -21,8 +21,8 @@ use super::select::Selection;
 use super::{object, print, read};
 use crate::field;
 use crate::status::{Error, Result};
-use crate::table::{self, Column, Include, MetaVersion, Printer};
 use crate::store::{Entry, Event, EventKind, ListAt, ListQuery, ReadError, Watch, WatchError};
+use crate::table::{self, Column, Include, MetaVersion, Printer};
 
 /// How often a client that asked for it is told how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -86,7 +86,8 @@ impl Start {
     fn parse(call: &Call) -> Result<Start> {
         let query = &call.query;
         let given = query.text("resourceVersion");
-        let from = given.map(read::revision).transpose()?.filter(|revision| *revision > 0);
+        let from = given.map(read::revision).transpose();
+        let from = from.map_err(|why| Error::new(500, "", why.to_string()))?.filter(|revision| *revision > 0);
         let matching = query.text("resourceVersionMatch");
         let path = field::Path::new("resourceVersionMatch");
         let mut errors = Vec::new();
@@ -117,7 +118,9 @@ impl Start {
 
 fn gone(error: ReadError) -> Error {
     match error {
-        ReadError::Compacted { floor } => Error::gone(format!("too old resource version: the oldest kept is {floor}")),
+        ReadError::Compacted { floor } => {
+            Error::gone(format!("too old resource version: the oldest kept is {floor}"))
+        }
         ReadError::Future { current } => read::too_new(current + 1, current),
     }
 }
@@ -138,11 +141,8 @@ enum What {
 fn initial_events(call: &Call, selection: &Selection) -> Result<(VecDeque<Pending>, u64)> {
     let namespace = watched_namespace(call);
     let query = ListQuery { namespace, at: ListAt::Latest, ..ListQuery::all(&call.resource.storage) };
-    let found = call
-        .server
-        .store
-        .list_filtered(&query, &mut |item| selection.matches(call, item))
-        .map_err(gone)?;
+    let found =
+        call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item)).map_err(gone)?;
     let pending = found.items.into_iter().map(|item| Pending {
         kind: "ADDED",
         revision: item.entry.revision,
@@ -246,7 +246,9 @@ impl Stream {
         }
         let object = match self.call.accept.form {
             Form::Whole => object,
-            Form::PartialMetadata(version) => table::partial(&object, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&object, version)
+            }
             Form::Table(version) => self.table(&object, version, None),
         };
         Pending { kind: "BOOKMARK", revision, what: What::Ready(object) }
@@ -258,7 +260,9 @@ impl Stream {
             out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
             match what {
                 What::Ready(value) => write(&mut out, &value),
-                What::Stored(entry) if self.call.accept.form == Form::Whole && stored_as_served(&self.call.resource) => {
+                What::Stored(entry)
+                    if self.call.accept.form == Form::Whole && stored_as_served(&self.call.resource) =>
+                {
                     object::render(&mut out, Some(self.call.naming()), revision, &entry.body);
                 }
                 What::Stored(entry) => {
@@ -275,10 +279,13 @@ impl Stream {
     fn formed(&mut self, value: Value) -> Value {
         match self.call.accept.form {
             Form::Whole => value,
-            Form::PartialMetadata(version) => table::partial(&value, version),
+            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+                table::partial(&value, version)
+            }
             Form::Table(version) => {
                 // A Table's columns come with its first event only, with few exceptions.
-                let columns = (!self.columns_sent || self.printer.repeats_columns()).then(|| self.printer.columns());
+                let columns =
+                    (!self.columns_sent || self.printer.repeats_columns()).then(|| self.printer.columns());
                 self.columns_sent = true;
                 self.table(&value, version, columns.as_deref())
             }

@@ -79,20 +79,47 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
 }
 
 /// Everything that is wrong with a change.
-pub(crate) fn validate_update(call: &Call, part: Part, new: &mut Value, current: &Value) -> Vec<field::Error> {
+pub(crate) fn validate_update(
+    call: &Call,
+    part: Part,
+    new: &mut Value,
+    current: &Value,
+) -> Vec<field::Error> {
     let strategy = call.strategy();
     let mut errors = meta::validate_meta_update(new, current);
     match (&call.resource.custom, part) {
         (None, part) if part.is_whole() => errors.extend((strategy.validate_update)(new, current)),
         (None, Part::Status) => errors.extend((strategy.validate_status)(new, current)),
         (None, _) => {}
-        (Some(_), _) => errors.extend(validate_custom(&call.resource, new)),
+        (Some(_), _) => errors.extend(validate_custom_update(&call.resource, new, current)),
     }
     errors
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    resource.schema().map(|schema| schema::validate::validate(&schema, object)).unwrap_or_default()
+    resource
+        .schema()
+        .map(|schema| schema::validate::validate(&schema, object, embedded_meta))
+        .unwrap_or_default()
+}
+
+fn validate_custom_update(resource: &Resource, new: &Value, current: &Value) -> Vec<field::Error> {
+    let schema = resource.schema();
+    schema
+        .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
+        .unwrap_or_default()
+}
+
+/// The metadata of an object inside another one: its name is whatever its own kind takes.
+fn embedded_meta(metadata: &Value, path: &field::Path) -> Vec<field::Error> {
+    let object = serde_json::json!({"metadata": metadata});
+    let mut errors = meta::validate_meta(&object, true, |_| Vec::new());
+    errors.retain(|error| !matches!(error.path.as_str(), "metadata.name" | "metadata.namespace"));
+    for error in &mut errors {
+        let below = error.path.as_str().strip_prefix("metadata").unwrap_or_default();
+        error.path = field::Path::new(&format!("{path}{below}"));
+    }
+    errors
 }
 
 /// Gives a built-in object the shape that its Go type has: fields that are always there appear.

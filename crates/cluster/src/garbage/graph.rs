@@ -11,7 +11,7 @@ use super::names::{Kind, Names, Uid};
 
 /// Which object: what an owner reference says, with the namespace it is said in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
+pub(super) struct Identity {
     pub kind: Kind,
     /// Empty for objects of the whole cluster.
     pub namespace: Arc<str>,
@@ -21,7 +21,7 @@ pub struct Identity {
 
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub(super) struct Owner {
     pub uid: Uid,
     pub kind: Kind,
     pub name: Arc<str>,
@@ -31,7 +31,7 @@ pub struct Owner {
 
 /// How far an object's deletion has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Deletion {
+pub(super) struct Deletion {
     pub started: bool,
     /// It waits until its dependents are deleted.
     pub foreground: bool,
@@ -41,7 +41,7 @@ pub struct Deletion {
 
 /// What a watch showed of an object.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     pub identity: Identity,
     pub owners: Vec<Owner>,
     pub deletion: Deletion,
@@ -49,7 +49,7 @@ pub struct Seen {
 
 /// What to look at after a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Job {
+pub(super) enum Job {
     /// Should this object be collected? Is this virtual node real?
     Collect(Uid),
     /// The same, but without hurry: it was just looked at under another name.
@@ -83,14 +83,14 @@ enum Presence {
 
 /// The graph. Every method is synchronous and gives back what to look at next.
 #[derive(Default)]
-pub struct Graph {
+pub(super) struct Graph {
     nodes: BTreeMap<Uid, Node>,
     pub names: Names,
 }
 
 /// A node as a worker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(super) struct Item {
     pub identity: Identity,
     pub deletion: Deletion,
     pub observed: bool,
@@ -100,7 +100,7 @@ pub struct Item {
 
 /// A dependent as its owner's worker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dependent {
+pub(super) struct Dependent {
     pub identity: Identity,
     pub blocks: bool,
     pub foreground: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// An object's uid: sixteen bytes where it is a UUID, as it nearly always is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Uid(Form);
+pub(super) struct Uid(Form);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
@@ -73,7 +73,7 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 
 /// An API version and kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind(Arc<(String, String)>);
+pub(super) struct Kind(Arc<(String, String)>);
 
 impl Kind {
     pub fn api_version(&self) -> &str {
@@ -87,7 +87,7 @@ impl Kind {
 
 /// Gives equal names one place in memory.
 #[derive(Default)]
-pub struct Names {
+pub(super) struct Names {
     kinds: BTreeSet<Kind>,
     texts: BTreeSet<Arc<str>>,
 }

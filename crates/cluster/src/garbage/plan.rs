@@ -7,13 +7,13 @@ use super::graph::{Deletion, Dependent};
 use super::names::Uid;
 
 /// Holds an object until its blocking dependents are deleted.
-pub const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
 /// Holds an object until its dependents no longer name it.
-pub const ORPHAN: &str = "orphan";
+pub(super) const ORPHAN: &str = "orphan";
 
 /// How an owner stands, from its dependent's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub(super) enum Standing {
     /// It exists and keeps the dependent alive.
     Solid,
     /// It exists, but is being deleted and waits for its dependents.
@@ -24,7 +24,7 @@ pub enum Standing {
 
 /// How a deletion treats the dependents of what is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub(super) enum Propagation {
     Background,
     Foreground,
     Orphan,
@@ -32,7 +32,7 @@ pub enum Propagation {
 
 /// What to do with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(super) enum Decision {
     Keep,
     /// It stays, without the references to these owners.
     Release(Vec<String>),
@@ -44,7 +44,7 @@ pub enum Decision {
 }
 
 /// Decides over an object from the standing of each of its owners.
-pub fn decide(object: &ObjectMeta, standings: &[(String, Standing)], dependents: &[Dependent]) -> Decision {
+pub(super) fn decide(object: &ObjectMeta, standings: &[(String, Standing)], dependents: &[Dependent]) -> Decision {
     let having = |wanted: Standing| standings.iter().filter(move |(_, standing)| *standing == wanted);
     if standings.is_empty() {
         return Decision::Keep;
@@ -71,7 +71,7 @@ pub fn decide(object: &ObjectMeta, standings: &[(String, Standing)], dependents:
 
 /// What an object that waits for its dependents does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub(super) enum Wait {
     /// Nobody blocks it.
     Over,
     /// These have to be looked at; those that are left out wait for dependents of their own.
@@ -79,7 +79,7 @@ pub enum Wait {
 }
 
 /// Decides over an object that is deleted in the foreground.
-pub fn wait(dependents: &[Dependent]) -> Wait {
+pub(super) fn wait(dependents: &[Dependent]) -> Wait {
     let mut blocking = dependents.iter().filter(|dependent| dependent.blocks).peekable();
     if blocking.peek().is_none() {
         return Wait::Over;
@@ -88,12 +88,12 @@ pub fn wait(dependents: &[Dependent]) -> Wait {
 }
 
 /// How an owner that exists stands.
-pub fn standing(owner: &ObjectMeta) -> Standing {
+pub(super) fn standing(owner: &ObjectMeta) -> Standing {
     if deletion(owner).foreground { Standing::Waiting } else { Standing::Solid }
 }
 
 /// How far the deletion of an object has come.
-pub fn deletion(object: &ObjectMeta) -> Deletion {
+pub(super) fn deletion(object: &ObjectMeta) -> Deletion {
     let started = object.deletion_timestamp.is_some();
     Deletion {
         started,
@@ -107,31 +107,31 @@ fn has_finalizer(object: &ObjectMeta, wanted: &str) -> bool {
 }
 
 /// Takes owners out of an object's references; the uid has it fail on another object of the same name.
-pub fn release_patch(uid: &str, owners: &[String]) -> Value {
+pub(super) fn release_patch(uid: &str, owners: &[String]) -> Value {
     let deleted: Vec<Value> = owners.iter().map(|owner| json!({"$patch": "delete", "uid": owner})).collect();
     json!({"metadata": {"uid": uid, "ownerReferences": deleted}})
 }
 
 /// The same for servers that know no strategic merge for the kind: custom resources.
-pub fn release_merge_patch(object: &ObjectMeta, owners: &[String]) -> Value {
+pub(super) fn release_merge_patch(object: &ObjectMeta, owners: &[String]) -> Value {
     let kept = references(object).filter(|owner| !owners.contains(&owner.uid)).cloned().collect();
     owners_merge_patch(object, kept)
 }
 
 /// Has an object's references block nobody.
-pub fn unblock_patch(object: &ObjectMeta) -> Value {
+pub(super) fn unblock_patch(object: &ObjectMeta) -> Value {
     let blocking = references(object).filter(|owner| owner.block_owner_deletion == Some(true));
     let unblocked: Vec<_> = blocking.cloned().map(without_blocking).collect();
     json!({"metadata": {"uid": object.uid, "ownerReferences": unblocked}})
 }
 
 /// The same for servers that know no strategic merge for the kind.
-pub fn unblock_merge_patch(object: &ObjectMeta) -> Value {
+pub(super) fn unblock_merge_patch(object: &ObjectMeta) -> Value {
     owners_merge_patch(object, references(object).cloned().map(without_blocking).collect())
 }
 
 /// Takes a finalizer off an object, or nothing if it is not on it.
-pub fn finalizer_patch(object: &ObjectMeta, finalizer: &str) -> Option<Value> {
+pub(super) fn finalizer_patch(object: &ObjectMeta, finalizer: &str) -> Option<Value> {
     if !has_finalizer(object, finalizer) {
         return None;
     }

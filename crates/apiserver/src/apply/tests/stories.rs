@@ -336,6 +336,69 @@ fn items_are_known_by_keys_that_are_defaulted() {
 }
 
 #[test]
+fn items_that_cannot_be_told_apart_are_owned_together() {
+    let list = json!(["map", "name", {"name": "string", "value?": "string"}]);
+    let notation =
+        json!({"apiVersion?": "string", "kind?": "string", "metadata?": metadata(), "spec?": {"env?": list}});
+    let env = |env: &[(&str, &str)]| {
+        let env: Vec<Value> = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+        json!({"spec": {"env": env}})
+    };
+    let shown = |list: &[(&str, &str)]| json!({"spec": env(list)["spec"]}).to_string();
+    let item = |name: &str| format!(".spec.env[name=\"{name}\"]");
+    let (e, f) = (item("E"), item("F"));
+    let whole = |item: &str| format!("{item}.name {item}.value");
+    let (all_e, all_f) = (whole(&e), whole(&f));
+    let thrice = [("E", "1"), ("F", "1"), ("E", "2")];
+    check(
+        &notation,
+        &[
+            (
+                "create cr",
+                env(&thrice),
+                &format!("{}\ncr Update 0: .spec.env {e} {f} {all_f}", shown(&thrice)),
+            ),
+            (
+                "force one",
+                env(&[("F", "1")]),
+                &format!(
+                    "{}\none Apply -1: {f} {all_f}\ncr Update 0: .spec.env {e} {f} {all_f}",
+                    shown(&thrice)
+                ),
+            ),
+            (
+                "force one",
+                env(&[("F", "1"), ("E", "9")]),
+                &format!(
+                    "{}\none Apply 2: {e} {f} {all_e} {all_f}\ncr Update 0: .spec.env {f} {all_f}",
+                    shown(&[("F", "1"), ("E", "9")])
+                ),
+            ),
+            (
+                "patch up",
+                env(&[("E", "1"), ("E", "2")]),
+                &format!("{}\ncr Update 0: .spec.env\nup Update 3: {e}", shown(&[("E", "1"), ("E", "2")])),
+            ),
+            (
+                "patch up2",
+                env(&[("E", "1"), ("E", "3")]),
+                &format!("{}\ncr Update 0: .spec.env\nup2 Update 4: {e}", shown(&[("E", "1"), ("E", "3")])),
+            ),
+            (
+                "patch up3",
+                env(&[("E", "3")]),
+                &format!("{}\ncr Update 0: .spec.env\nup3 Update 5: {e} {all_e}", shown(&[("E", "3")])),
+            ),
+            (
+                "apply one",
+                env(&[("E", "1"), ("E", "1")]),
+                "failed to create typed patch object (/; /v1, Kind=Test): .spec.env: duplicate entries for key [name=\"E\"]",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn a_client_side_applier_may_go_over() {
     const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let schema = schema(Origin::Builtin, &config_map());

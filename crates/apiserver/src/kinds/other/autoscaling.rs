@@ -9,7 +9,7 @@ use super::look::{
 };
 use super::{quantity_is_negative, quantity_is_positive};
 use crate::field::{Error, Path};
-use crate::kinds::{Strategy, convert};
+use crate::kinds::{Strategy, convert, pods};
 use crate::names;
 
 const LONGEST_PERIOD: i64 = 1800;
@@ -371,10 +371,10 @@ fn validate_target(target: &Value, path: &Path) -> Faults {
 
 /// A resource that containers ask for: one that Kubernetes knows, or a name with a domain.
 fn container_resource(name: &str, path: &Path) -> Faults {
-    let faults = each_wrong(path, name, names::qualified_name(name));
+    let mut faults = pods::resources::validate_resource_name(name, path);
     let standard = ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
-    if faults.is_empty() && !name.contains('/') && !standard {
-        return vec![Error::invalid(path, name, "must be a standard resource for containers")];
+    if !name.contains('/') && !standard {
+        faults.push(Error::invalid(path, name, "must be a standard resource for containers"));
     }
     faults
 }

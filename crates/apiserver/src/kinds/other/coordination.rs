@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::look::{Faults, each_wrong, has, int, text};
+use super::look::{Faults, int};
 use crate::field::{Error, Path};
 use crate::kinds::Strategy;
-use crate::names;
 
 static LEASE: Strategy = Strategy {
+    prepare_create: drop_disabled,
+    prepare_update: |new, _| drop_disabled(new),
     validate,
     validate_update: |new, _| validate(new),
     unconditional_update: false,
@@ -17,6 +18,14 @@ static LEASE: Strategy = Strategy {
 
 pub(super) fn strategy(kind: &str) -> Option<&'static Strategy> {
     (kind == "Lease").then_some(&LEASE)
+}
+
+/// Coordinated leader election is off unless asked for, and so are its fields.
+fn drop_disabled(lease: &mut Value) {
+    if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
+    }
 }
 
 fn validate(lease: &Value) -> Faults {
@@ -33,20 +42,6 @@ fn validate(lease: &Value) -> Faults {
     {
         let why = "must be greater than or equal to 0";
         faults.push(Error::invalid(&path.child("leaseTransitions"), count, why));
-    }
-    let strategy = text(spec, "strategy");
-    if has(spec, "strategy") {
-        // The real server names the field twice.
-        let at = path.child("strategy").child("strategy");
-        if strategy.contains('/') {
-            faults.extend(each_wrong(&at, strategy, names::qualified_name(strategy)));
-        } else if strategy != "OldestEmulationVersion" {
-            faults.push(Error::not_supported(&at, strategy, &["OldestEmulationVersion"]));
-        }
-    }
-    if !text(spec, "preferredHolder").is_empty() && strategy.is_empty() {
-        let why = "may only be specified if `strategy` is defined";
-        faults.push(Error::forbidden(&path.child("preferredHolder"), why));
     }
     faults
 }

@@ -74,7 +74,8 @@ pub(crate) fn default_empty(value: &mut Value, key: &str, to: impl Into<Value>) 
 
 /// A fault of a value whose text is given: Go shows some values in a form that no object here has.
 pub(crate) fn shown(path: &Path, value: &str, detail: &str) -> Error {
-    unshown(path, &format!("{value}: {detail}"))
+    let why = if detail.is_empty() { value.to_owned() } else { format!("{value}: {detail}") };
+    unshown(path, &why)
 }
 
 /// A fault that leaves its value out.

@@ -108,7 +108,12 @@ fn validate_cluster_role(role: &Value) -> Faults {
             faults.push(Error::required(&path, why));
         }
         for (index, selector) in selectors.iter().enumerate() {
-            faults.extend(super::selector(selector, &path.index(index)));
+            let wrong = super::selector(selector, &path.index(index));
+            let unusable = !wrong.is_empty();
+            faults.extend(wrong);
+            if unusable {
+                faults.push(Error::invalid(&path.index(index), Value::Null, "invalid label selector."));
+            }
         }
     }
     faults

@@ -127,13 +127,11 @@ fn validate_named(items: &[Value], most: usize, path: &Path, rule: fn(&Value, &P
     if items.len() > most {
         faults.push(Error::too_many(path, items.len(), most));
     }
-    let repeated: Vec<usize> = repeats(items, |item| text(item, "name")).map(|(index, _)| index).collect();
     for (index, item) in items.iter().enumerate() {
         faults.extend(rule(item, &path.index(index)));
-        if repeated.contains(&index) {
-            faults.push(Error::duplicate(&path.index(index), text(item, "name")));
-        }
     }
+    let repeated = repeats(items, |item| text(item, "name"));
+    faults.extend(repeated.map(|(index, name)| Error::duplicate(&path.index(index), name)));
     faults
 }
 

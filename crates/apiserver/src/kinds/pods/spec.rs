@@ -8,6 +8,7 @@ use super::containers::{self, Pod};
 use super::volumes::{self, Owner};
 use super::{env, resources, scheduling, security};
 use crate::field::{Error, Path};
+use crate::kinds::internal;
 use crate::kinds::selectors::{self, validate_labels};
 use crate::kinds::walk::{At, Faults, is_empty, list, text};
 use crate::names;
@@ -199,11 +200,7 @@ fn validate_claims(claims: &At<'_>, owner: Owner<'_>) -> Faults {
             _ => Some("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
         };
         faults.extend(wrong.map(|why| {
-            let [own, template] = sources.each_ref().map(|source| source.value);
-            let shown = format!(
-                "{{\"Name\":{},\"ResourceClaimName\":{own},\"ResourceClaimTemplateName\":{template}}}: {why}",
-                Value::from(name.str())
-            );
+            let shown = format!("{}: {why}", internal::show("PodResourceClaim", claim.value));
             Error { value: None, ..claim.invalid(shown) }
         }));
         for source in sources.iter().filter(|source| source.is_set()) {

@@ -6,8 +6,11 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use regex::Regex;
 
+/// Patterns by their text; those that are not valid are remembered, too.
+type Compiled = HashMap<Box<str>, Option<Arc<Regex>>>;
+
 /// Compiled patterns; CRDs are few, and each pattern is used again and again.
-static COMPILED: LazyLock<Mutex<HashMap<Box<str>, Option<Arc<Regex>>>>> = LazyLock::new(Mutex::default);
+static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 /// Enough for any real set of CRDs; beyond it we start anew rather than grow.
 const MOST: usize = 4096;
 
@@ -23,6 +26,22 @@ pub(crate) fn compiled(pattern: &str) -> Option<Arc<Regex>> {
     }
     cache.insert(pattern.into(), regex.clone());
     regex
+}
+
+/// Why a pattern is not valid, in Go's words as far as they are known.
+pub(crate) fn objection(pattern: &str) -> Option<String> {
+    if compiled(pattern).is_some() {
+        return None;
+    }
+    let unclosed = pattern.matches('(').count() > pattern.matches(')').count();
+    Some(match pattern {
+        _ if unclosed => format!("missing closing ): `{pattern}`"),
+        _ if pattern.matches(')').count() > pattern.matches('(').count() => {
+            format!("unexpected ): `{pattern}`")
+        }
+        _ if pattern.ends_with('\\') => "trailing backslash at end of expression: ``".to_owned(),
+        _ => format!("invalid or unsupported syntax: `{pattern}`"),
+    })
 }
 
 /// The pattern in the syntax of this crate's regular expressions, where `\d` and the like know more than

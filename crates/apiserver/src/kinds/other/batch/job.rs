@@ -47,11 +47,19 @@ fn default_job(job: &mut Value) {
     default(spec, "podReplacementPolicy", replacement);
     default(spec, "manualSelector", false);
     default_nested(spec);
-    let labels = spec["template"]["metadata"]["labels"].clone();
-    let job_labels = &job["metadata"]["labels"];
-    if !labels.is_null() && empty(job_labels) {
-        let meta = fields(job).map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
-        meta.and_then(fields).map(|meta| meta.insert("labels".to_owned(), labels));
+    // Before they are generated, the labels of the pods are not complete; see `generate_selector`.
+    let complete =
+        flag(spec, "manualSelector") || has(&spec["template"]["metadata"]["labels"], CONTROLLER_UID);
+    if complete {
+        label_as_pods(job);
+    }
+}
+
+/// A job without labels has those of its pods.
+fn label_as_pods(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    if !labels.is_null() {
+        default_empty(nested(job, &["metadata"]), "labels", labels);
     }
 }
 
@@ -87,6 +95,7 @@ fn generate_selector(job: &mut Value) {
         default(template, key, value.as_str());
     }
     default(nested(spec, &["selector", "matchLabels"]), CONTROLLER_UID, uid);
+    label_as_pods(job);
 }
 
 /// The object at the end of a path, made on the way.
