@@ -74,10 +74,11 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
         metadata(&mut object).remove(key);
     }
     let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
-    admit::mutate(call, &write, &mut object).await?;
+    // What admission adds belongs to nobody.
     if managed == Managed::Track {
         Ownership::of(call, Part::Whole).update(None, &mut object);
     }
+    admit::mutate(call, &write, &mut object).await?;
     prepare(call, &mut object);
     let mut allocation = services::allocate(call, &mut object, None).await?;
     let errors = write::validate_create(call, &object);
@@ -112,7 +113,9 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
 fn prepare(call: &Call, object: &mut Value) {
     let strategy = call.strategy();
     let context = &call.server.context;
+    // A node says how it is when it registers.
     if strategy.status
+        && &*call.resource.storage != "/nodes"
         && let Some(object) = object.as_object_mut()
     {
         object.remove("status");

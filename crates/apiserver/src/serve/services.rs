@@ -15,6 +15,7 @@ use super::call::Call;
 use super::object::{self, text};
 use super::write;
 use crate::field;
+use crate::kinds::core::validate_service_addresses;
 use crate::status::{Error, Result};
 use crate::store::{Expect, Key, ListQuery, Op};
 
@@ -62,7 +63,7 @@ impl Range {
     /// Usable addresses, beginning somewhere in the middle.
     fn from(self, start: u32) -> impl Iterator<Item = Ipv4Addr> {
         let usable = self.size - 2;
-        (0..usable).map(move |step| Ipv4Addr::from(self.base + 1 + (start.wrapping_add(step)) % usable))
+        (0..usable).map(move |step| Ipv4Addr::from(self.base + 1 + (start % usable + step) % usable))
     }
 }
 
@@ -90,6 +91,10 @@ pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Valu
         Allocation { ops: Vec::new(), _lock: Some(call.server.services.0.clone().lock_owned().await) };
     if let Some(old) = old {
         keep_allocated(service, old);
+    }
+    let errors = validate_service_addresses(service, old);
+    if !errors.is_empty() {
+        return Err(Error::invalid("", "Service", text(service, &["metadata", "name"]), &errors));
     }
     families(service);
     addresses(call, service, old, &mut allocation.ops)?;

@@ -77,11 +77,11 @@ pub(crate) async fn modify(
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
         }
-        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
-        admit::mutate(call, &write, &mut new).await?;
         if managed == Managed::Track {
             Ownership::of(call, part).update(Some(&current), &mut new);
         }
+        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
+        admit::mutate(call, &write, &mut new).await?;
         prepare(call, part, &mut new, &current);
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
@@ -184,7 +184,11 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
         }
     }
     metadata.remove("selfLink");
+    // Some kinds count by themselves, in what they prepare.
+    let own =
+        strategy.generation == Generation::Never && part.is_whole() && metadata.contains_key("generation");
     match generation + i64::from(changed) {
+        _ if own => None,
         0 => metadata.remove("generation"),
         next => metadata.insert("generation".into(), next.into()),
     };
