@@ -39,8 +39,8 @@ fn text(value: &Value) -> &str {
 
 fn normalised(value: &Value) -> Value {
     match value {
-        Value::Number(number) => {
-            number.as_f64().map_or(value.clone(), |float| special::double(float).expect("JSON has no others"))
+        Value::Number(number) if number.is_f64() => {
+            special::double(number.as_f64().unwrap_or_default()).expect("JSON has no others")
         }
         Value::Array(items) => items.iter().map(normalised).collect(),
         Value::Object(entries) => {
