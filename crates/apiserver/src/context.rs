@@ -9,9 +9,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// Time, ids and random bytes of one server.
 #[derive(Clone)]
 pub struct Context {
-    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    random: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    clock: Clock,
+    random: Random,
 }
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 impl Context {
     /// The machine's clock and its secure randomness.

@@ -45,6 +45,9 @@ enum Demand {
 /// An object in the model: where etcd would list it, then its content.
 type Objects = BTreeMap<(Arc<str>, String), (Key, Arc<Entry>)>;
 
+/// The revisions given, or the operation that was refused and what it met.
+type Answer = Result<Vec<u64>, (usize, Option<Arc<Entry>>)>;
+
 #[derive(Clone)]
 struct Written {
     revision: u64,
@@ -84,7 +87,7 @@ impl Model {
     }
 
     /// What the store must answer, and the operations that ask it.
-    fn commit(&mut self, planned: &[Planned]) -> (Vec<Op>, Result<Vec<u64>, (usize, Option<Arc<Entry>>)>) {
+    fn commit(&mut self, planned: &[Planned]) -> (Vec<Op>, Answer) {
         let mut ops = Vec::new();
         let mut states: Vec<Objects> = Vec::new();
         let mut writes = Vec::new();

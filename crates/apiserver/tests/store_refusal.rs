@@ -15,7 +15,10 @@ fn open(dir: &Path) -> Result<Store, OpenError> {
     Store::open(dir, Options::default(), &Context::real())
 }
 
-fn objects(store: &Store) -> (u64, Vec<(Arc<str>, Arc<Entry>)>) {
+/// A revision, and the objects at it by name.
+type Content = (u64, Vec<(Arc<str>, Arc<Entry>)>);
+
+fn objects(store: &Store) -> Content {
     let snapshot = store.list(&ListQuery::all("/pods")).unwrap();
     (snapshot.revision, snapshot.items.into_iter().map(|item| (item.name, item.entry)).collect())
 }
@@ -40,7 +43,7 @@ async fn fill(store: &Store) {
 /// A whole file, and what is in it.
 struct Sample {
     file: Vec<u8>,
-    content: (u64, Vec<(Arc<str>, Arc<Entry>)>),
+    content: Content,
 }
 
 /// A store that was closed, and one that a crash left: the file as it is between two commits.
@@ -89,7 +92,7 @@ fn a_flipped_bit_is_refused_or_harmless() {
             3 => proptest::sample::select(used),
             1 => HEADER..sample.file.len(),
         ];
-        let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+        let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
         TestRunner::new(config)
             .run(&(anywhere, 0..8u32), |(at, bit)| {
                 // Of a file that was not closed, this bit alone tells which of two commits is the last.
@@ -100,6 +103,25 @@ fn a_flipped_bit_is_refused_or_harmless() {
                     .map_err(|why| TestCaseError::fail(format!("{what}, byte {at}, bit {bit}: {why}")))
             })
             .unwrap();
+    }
+}
+
+#[test]
+fn a_changed_body_is_refused() {
+    let (closed, crashed) = samples();
+    for mut sample in [closed, crashed] {
+        let body = &sample.content.1[0].1.body;
+        let starts: Vec<usize> =
+            (0..sample.file.len()).filter(|at| sample.file[*at..].starts_with(body)).collect();
+        assert!(!starts.is_empty());
+        starts.iter().for_each(|at| sample.file[*at + 50] ^= 1);
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("store.redb"), &sample.file).unwrap();
+        for _ in 0..2 {
+            let error = open(dir.path()).err().expect("an object is not what it was");
+            assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
+            assert!(error.to_string().contains("is damaged; restore it from a backup"), "{error}");
+        }
     }
 }
 

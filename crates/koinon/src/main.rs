@@ -1,1 +1,54 @@
-fn main() {}
+//! The `koinon` program: commands, wiring and what people see.
+
+mod args;
+mod cluster;
+mod host;
+mod keeper;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use self::args::{Args, Command};
+
+fn main() -> ExitCode {
+    // One provider for all TLS of the process; a second call would fail, and there is none.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let args = Args::parse();
+    host::log();
+    match run(args.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("koinon: {}", sentence(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
+        Command::Up(options) => host::runtime()?.block_on(up::run(options)),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Version => {
+            println!("koinon {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    }
+}
+
+/// An error and its causes in one line, each said once.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}

@@ -35,8 +35,8 @@ pub(super) fn syntax(value: &Value) -> String {
     }
 }
 
-/// `%T`: `map[string]interface {}`.
-pub(super) fn type_name(value: &Value) -> &'static str {
+/// The type of a value as Go prints it with `%T`: `map[string]interface {}`.
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",

@@ -20,7 +20,7 @@ mod merge;
 mod reconcile;
 mod scale;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -37,7 +37,7 @@ pub use compare::Changes;
 pub use element::{Element, ParseError};
 pub use error::{ApplyError, Conflict};
 pub use fields::{DecodeError, FieldSet, Path, display};
-pub use gotext::plain as go_text;
+pub use gotext::{plain as go_text, type_name as go_type};
 pub use managers::{Id, Managed, Operation, Owned, Unreadable, decode, keep_times, name_of};
 pub use scale::{ReplicaPaths, scale_fields, scale_fields_to_parent};
 pub use typed::Misfits;

@@ -1,6 +1,6 @@
 //! Schemas for tests, from a small notation.
 //!
-//! A string names a scalar (`string`, `integer`, `boolean`, `any`, `int-or-string`, `raw`); an object
+//! A string names a scalar (`string`, `integer`, `boolean`, `any`, `int-or-string`); an object
 //! is a struct whose fields may be followed by marks: `name!` is a Go pointer, `name?` is left out
 //! when empty, `name=` takes the default after it. `{"*": T}` is a map, `["atomic", T]`, `["set", T]` and
 //! `["map", "key,key", T]` are lists, `["atomic-map", T]` a map with one owner. `{"%atomic": T}` is a

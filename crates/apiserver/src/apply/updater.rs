@@ -59,7 +59,8 @@ impl Updater<'_> {
             return Ok(managed);
         }
         let api_version = self.kind.api_version.to_owned();
-        let entry = managed.entry(writer).or_insert(Owned { set: FieldSet::new(), api_version, time: None });
+        let fresh = || Owned { set: FieldSet::new(), api_version, time: None };
+        let entry = managed.entry(writer).or_insert_with(fresh);
         entry.set = entry.set.union(&gained);
         entry.time = Some(now);
         Ok(managed)
@@ -79,7 +80,7 @@ impl Updater<'_> {
         let merged = merge(&self.types, live, config).map_err(|why| failed("merge config", why))?;
         let set = field_set(&self.types, config).recursive_difference(self.kind.reset);
         let last = managed.get(applier);
-        let (last_set, time) = last.map_or((FieldSet::new(), None), |last| (last.set.clone(), last.time));
+        let (last_set, time) = last.map(|last| (last.set.clone(), last.time)).unwrap_or_default();
         let api_version = self.kind.api_version.to_owned();
         managed.insert(applier.clone(), Owned { set, api_version, time });
         let new = self.prune(merged, &managed, &last_set);

@@ -151,8 +151,8 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn on(&self, group: &'a str, resource: &'a str, name: &'a str) -> Attributes<'a> {
-        Attributes { name, ..Attributes::resource(self.requestor, self.verb, group, resource) }
+    fn on(&self, group: &'a str, resource: &'a str) -> Attributes<'a> {
+        Attributes::resource(self.requestor, self.verb, group, resource)
     }
 
     /// Users and groups moved to another API group with the constrained modes.
@@ -163,8 +163,7 @@ impl<'a> Check<'a> {
     /// Nodes and service accounts bring their groups with them.
     fn name(&self, mode: Mode, user: &mut User) -> Result<()> {
         let name = user.name.clone();
-        let mut wanted = Attributes { ..self.on(self.group(), "users", "") };
-        wanted.name = &name;
+        let mut wanted = Attributes { name: &name, ..self.on(self.group(), "users") };
         if let (true, Some(node)) = (self.constrained, split_node(&name)) {
             wanted.resource = "nodes";
             // Which node it is was decided by the sender's own token: the right is to any.
@@ -184,11 +183,11 @@ impl<'a> Check<'a> {
         if uid.is_empty() {
             return Ok(());
         }
-        require(&Attributes { name: uid, ..self.on(AUTHENTICATION, "uids", "") }, self.rules)
+        require(&Attributes { name: uid, ..self.on(AUTHENTICATION, "uids") }, self.rules)
     }
 
     fn groups(&self, groups: &[String]) -> Result<()> {
-        let wanted = self.on(self.group(), "groups", "");
+        let wanted = self.on(self.group(), "groups");
         if self.constrained {
             if groups.iter().any(String::is_empty) {
                 return Err(refusal(&wanted, "impersonating the empty string group is not allowed"));
@@ -205,7 +204,7 @@ impl<'a> Check<'a> {
     }
 
     fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<()> {
-        let wanted = self.on(AUTHENTICATION, "userextras", "");
+        let wanted = self.on(AUTHENTICATION, "userextras");
         if self.constrained {
             if let Some(why) = extra.iter().find_map(|(key, values)| unfit_extra(key, values)) {
                 return Err(refusal(&wanted, &why));

@@ -53,7 +53,7 @@ fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     below.into_iter().for_each(|child| descend(child, found));
 }
 
-fn take_slice<'a>(slice: Slice, from: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
+fn take_slice(slice: Slice, from: Vec<&Value>) -> Option<Vec<&Value>> {
     let mut found = Vec::new();
     for value in from {
         if value.is_null() {
@@ -148,6 +148,10 @@ fn compare(left: &Value, right: &Value) -> Option<Option<Ordering>> {
 
 /// The number as Kubernetes keeps it: `2.0` is stored as `2` and read back as a whole number.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
-    let fits = |number: &f64| number.fract() == 0.0 && number.abs() < 9.2e18;
-    value.as_i64().or_else(|| value.as_f64().filter(fits).map(|number| number as i64))
+    let stored = |number: f64| {
+        // Stored in its shortest digits, so that a large one comes back rounded to them.
+        let text = (number.fract() == 0.0).then(|| number.to_string())?;
+        text.parse().ok()
+    };
+    value.as_i64().or_else(|| value.as_f64().and_then(stored))
 }

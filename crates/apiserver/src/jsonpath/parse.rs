@@ -62,10 +62,7 @@ impl<'a> Parser<'a> {
             Some(' ' | '@' | '$') => Ok(()),
             Some('[') => self.array(),
             Some(quote @ ('"' | '\'')) => self.quoted(quote),
-            Some('.') => {
-                self.field();
-                Ok(())
-            }
+            Some('.') => self.field(),
             Some(sign @ ('+' | '-')) => self.number(sign),
             Some(digit) if digit.is_numeric() => self.number(digit),
             Some(letter) if letter == '_' || letter.is_alphabetic() => {
@@ -85,12 +82,12 @@ impl<'a> Parser<'a> {
         self.at += "..".len();
         self.steps.push(Step::Recursive);
         if self.peek().is_some_and(|next| next == '_' || next.is_alphanumeric()) {
-            self.field();
+            return self.field();
         }
         Ok(())
     }
 
-    fn field(&mut self) {
+    fn field(&mut self) -> Result<(), Error> {
         let mut name = String::new();
         let mut plain_star = true;
         while let Some(next) = self.peek().filter(|next| !terminates(*next)) {
@@ -98,13 +95,15 @@ impl<'a> Parser<'a> {
             if next == '\\' {
                 plain_star = false;
                 // Whatever follows is part of the name; a further backslash vanishes like the first.
-                name.extend(self.next().filter(|escaped| *escaped != '\\'));
+                let escaped = self.next().ok_or_else(|| Error("unclosed action".to_owned()))?;
+                name.extend(Some(escaped).filter(|escaped| *escaped != '\\'));
             } else {
                 name.push(next);
             }
         }
         let wildcard = plain_star && name == "*";
         self.steps.push(if wildcard { Step::Wildcard } else { Step::Field(name) });
+        Ok(())
     }
 
     fn identifier(&mut self, first: char) {

@@ -36,7 +36,7 @@ pub(super) fn validate_claim_spec(spec: &At<'_>) -> Faults {
     let amount = Quantity::of(storage.value);
     if !storage.is_set() {
         faults.push(storage.required(""));
-    } else if amount <= Quantity::ZERO {
+    } else if !amount.is_positive() {
         faults.push(Error::invalid(&storage.path, amount.to_string(), NOT_POSITIVE));
     } else {
         faults.extend(validate_amount("storage", &storage));

@@ -44,8 +44,15 @@ pub fn validate_meta(obj: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<S
     faults
 }
 
-/// What is wrong with the metadata of an update.
+/// What is wrong with the metadata of an update, of whatever kind.
 pub fn validate_meta_update(new: &Value, old: &Value) -> Vec<Error> {
+    let namespaced = !text(&old["metadata"], "namespace").is_empty();
+    let mut faults = validate_meta(new, namespaced, names::path_segment);
+    faults.extend(validate_change(new, old));
+    faults
+}
+
+fn validate_change(new: &Value, old: &Value) -> Faults {
     let (new, old) = (At::top(new, "metadata"), At::top(old, "metadata"));
     let mut faults = Faults::new();
     if old.has("deletionTimestamp") {
@@ -77,15 +84,37 @@ pub fn validate_meta_update(new: &Value, old: &Value) -> Vec<Error> {
     faults
 }
 
-/// What built-in kinds ask of finalizers beyond [`validate_meta`]: a name without a prefix is one of
+/// What built-in kinds ask of metadata beyond [`validate_meta`]: a finalizer without a prefix is one of
 /// the three that Kubernetes itself uses. Custom resources do not ask it.
-pub(crate) fn validate_kube_finalizers(finalizers: &At<'_>) -> Faults {
+pub(crate) fn validate_builtin(obj: &Value) -> Vec<Error> {
+    let finalizers = At::top(obj, "metadata").child("finalizers");
+    finalizers.items().filter_map(|one| validate_kube_finalizer(&one)).collect()
+}
+
+/// What built-in kinds ask of metadata on an update. Much of it was asked before, and causes list it twice.
+pub(crate) fn validate_builtin_update(new: &Value, old: &Value) -> Vec<Error> {
+    let mut faults = validate_change(new, old);
+    faults.extend(validate_builtin(new));
+    faults
+}
+
+/// What kinds ask that, on an update, check metadata as if the object were new.
+pub(crate) fn validate_builtin_again(
+    obj: &Value,
+    namespaced: bool,
+    name_rule: fn(&str) -> Vec<String>,
+) -> Vec<Error> {
+    let mut faults = validate_meta(obj, namespaced, name_rule);
+    faults.extend(validate_builtin(obj));
+    faults
+}
+
+/// One fault if a finalizer has neither a prefix nor a name that Kubernetes itself uses.
+pub(crate) fn validate_kube_finalizer(finalizer: &At<'_>) -> Option<Error> {
     let own = ["kubernetes", "orphan", "foregroundDeletion"];
-    finalizers
-        .items()
-        .filter(|one| !one.str().contains('/') && !own.contains(&one.str()))
-        .map(|one| one.invalid("name is neither a standard finalizer name nor is it fully qualified"))
-        .collect()
+    let fine = finalizer.str().contains('/') || own.contains(&finalizer.str());
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    (!fine).then(|| finalizer.invalid(why))
 }
 
 /// Labels and annotations of a template for objects: nothing else may be set.
@@ -249,11 +278,11 @@ mod tests {
     fn new_objects() {
         check(json!({"name": "a", "namespace": "b"}), "[]");
         check(
-            json!({"generateName": "A-"}),
+            json!({"generateName": "AB-"}),
             &format!(
-                "[metadata.generateName: Invalid value: \"A-\": {}, metadata.name: Required value: name or generateName is required, metadata.namespace: Required value]",
+                "[metadata.generateName: Invalid value: \"AB-\": {}, metadata.name: Required value: name or generateName is required, metadata.namespace: Required value]",
                 names::dns1123_subdomain("A")[0]
-            ).replace("\"A-\": ", "\"A-\": "),
+            ),
         );
         check(
             json!({"name": "a", "namespace": "b", "generation": -1, "finalizers": ["orphan", "foregroundDeletion"]}),

@@ -8,16 +8,22 @@
 
 mod apps;
 mod claims;
-mod core;
+pub mod convert;
+pub mod core;
+mod internal;
 pub mod meta;
-mod other;
-pub(crate) mod pods;
+pub mod other;
+pub mod pods;
 pub(crate) mod quantity;
+#[cfg(test)]
+mod recorded;
 pub(crate) mod selectors;
 pub(crate) mod walk;
+pub(crate) mod workloads;
 
 use serde_json::Value;
 
+use crate::crd;
 use crate::field;
 
 /// How one kind differs from the rest. Every function may be a no-op.
@@ -75,11 +81,26 @@ impl Strategy {
     };
 }
 
+/// CRDs have a module of their own.
+static DEFINITION: Strategy = Strategy {
+    default: crd::default,
+    prepare_create: crd::prepare_create,
+    prepare_update: crd::prepare_update,
+    validate: crd::validate,
+    validate_update: crd::validate_update,
+    validate_status: |new, _| crd::validate_status(new),
+    status: true,
+    generation: Generation::Spec,
+    unconditional_update: false,
+    ..Strategy::PLAIN
+};
+
 /// The strategy of a built-in kind.
 pub fn strategy(group: &str, kind: &str) -> &'static Strategy {
     match group {
         "" => core::strategy(kind),
         "apps" => apps::strategy(kind),
+        "apiextensions.k8s.io" => &DEFINITION,
         _ => other::strategy(group, kind),
     }
 }

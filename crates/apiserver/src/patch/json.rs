@@ -27,7 +27,10 @@ pub fn json(current: &Value, patch: &[u8], unknown: Unknown) -> Result<Patched> 
     Ok(Patched { object, strict })
 }
 
-fn decode(patch: &[u8], unknown: Unknown) -> Result<(Vec<Map<String, Value>>, Vec<String>)> {
+type Operation = Map<String, Value>;
+
+/// The operations, and what is odd about them.
+fn decode(patch: &[u8], unknown: Unknown) -> Result<(Vec<Operation>, Vec<String>)> {
     let prefix = if unknown == Unknown::Report { "error decoding patch: " } else { "" };
     let bad = |why: String| Error::bad_request(format!("{prefix}{why}"));
     let (list_type, item_type) = match unknown {
@@ -47,7 +50,7 @@ fn decode(patch: &[u8], unknown: Unknown) -> Result<(Vec<Map<String, Value>>, Ve
     for (at, item) in items.into_iter().enumerate() {
         let operation = match item {
             Value::Object(operation) => operation,
-            Value::Null => Map::new(),
+            Value::Null => Operation::new(),
             other => return Err(mismatch(&other, item_type)),
         };
         if unknown == Unknown::Report {
@@ -68,7 +71,7 @@ fn decode(patch: &[u8], unknown: Unknown) -> Result<(Vec<Map<String, Value>>, Ve
 }
 
 /// Runs one operation; none if it does not fit the document. (Why not is nowhere shown.)
-fn run(document: &mut Value, operation: &Map<String, Value>) -> Option<()> {
+fn run(document: &mut Value, operation: &Operation) -> Option<()> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     let path = || text("path");

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::status::{Error, Result};
 
-use super::{Patched, Unknown, parse, parse_object};
+use super::{Patched, Unknown, parse, parse_object, without_nulls};
 
 /// Applies a JSON merge patch.
 pub fn merge(current: &Value, patch: &[u8], unknown: Unknown) -> Result<Patched> {
@@ -46,17 +46,5 @@ fn lay_over(document: &mut Map<String, Value>, patch: Map<String, Value>) {
                 document.insert(name, without_nulls(value));
             }
         }
-    }
-}
-
-/// The value without fields that are null, at any depth.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
     }
 }

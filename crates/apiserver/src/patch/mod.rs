@@ -77,3 +77,15 @@ fn parse_object(patch: &[u8]) -> Result<Option<serde_json::Map<String, Value>>, 
         )),
     }
 }
+
+/// The value without fields that are null, at any depth.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}

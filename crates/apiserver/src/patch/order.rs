@@ -109,42 +109,44 @@ fn is_same(left: &Value, right: &Value, key: Option<&str>) -> bool {
     }
 }
 
-/// The order must name every item of the patch, and in the same order.
+/// The order must name every item of the patch that is not deleted, and in the same order.
 pub(super) fn validate_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let mut named = order.iter();
-    for item in patch {
-        if key.is_some() && !item.is_object() {
-            return Err(wrong_type("map[string]interface {}", item));
-        }
+    let as_map = |item: &Value| match (key, item.is_object()) {
+        (Some(_), false) => Err(wrong_type("map[string]interface {}", item)),
+        _ => Ok(()),
+    };
+    patch.iter().try_for_each(as_map)?;
+    let is_deletion = |item: &Value| item.get(DIRECTIVE).is_some_and(|directive| directive == "delete");
+    let mut items = patch.iter().filter(|item| !is_deletion(item)).peekable();
+    let mut order_left = order.iter();
+    // An item with a directive is passed over only while there is order left: one that comes last is
+    // taken for one that has no place.
+    while let (Some(item), false) = (items.peek(), order_left.as_slice().is_empty()) {
         if item.get(DIRECTIVE).is_some() {
+            items.next();
             continue;
         }
-        let mut found = false;
-        for other in named.by_ref() {
-            if let Some(key) = key {
-                if !other.is_object() {
-                    return Err(wrong_type("map[string]interface {}", other));
-                }
-                if let Some(without) = [item, other].into_iter().find(|one| one.get(key).is_none()) {
-                    return Err(no_merge_key(without, key));
-                }
-            }
-            if is_same(item, other, key) {
-                found = true;
-                break;
-            }
+        let Some(named) = order_left.next() else { break };
+        as_map(named)?;
+        if let Some(key) = key
+            && let Some(without) = [*item, named].into_iter().find(|one| one.get(key).is_none())
+        {
+            return Err(no_merge_key(without, key));
         }
-        if !found {
-            let show = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
-            return Err(fault(format!(
-                "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
-                show(patch),
-                show(order)
-            )));
+        if is_same(item, named, key) {
+            items.next();
         }
     }
-    Ok(())
+    if items.peek().is_none() {
+        return Ok(());
+    }
+    let show = |list: &[Value]| go_text(&Value::Array(list.to_vec()));
+    Err(fault(format!(
+        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+        show(patch),
+        show(order)
+    )))
 }

@@ -7,7 +7,8 @@ use crate::schema::{NodeId, Patch, Schema, Set, Shape};
 use crate::status::{Error, Result};
 
 use super::order::{Key, arrange, dedupe, delete_matching, find, item_kind, validate_order};
-use super::{Patched, go_text, parse_object};
+use super::{Patched, go_text, parse_object, without_nulls};
+use crate::apply::go_type;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -35,18 +36,6 @@ pub(super) fn no_merge_key(item: &Value, key: &str) -> Error {
 
 pub(super) fn wrong_type(expected: &str, found: &Value) -> Error {
     fault(format!("expected a {expected}, but received a {}", go_type(found)))
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 fn bad_order() -> Error {
@@ -260,18 +249,6 @@ fn special_items(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Resu
 
 fn is_same_scalar_type(left: &Value, right: &Value) -> bool {
     !left.is_null() && go_type(left) == go_type(right)
-}
-
-/// The value without fields that are null, at any depth.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
-    }
 }
 
 /// The value without anything that directs how to merge; none if it is nothing else.

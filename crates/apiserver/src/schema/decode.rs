@@ -28,6 +28,12 @@ pub struct Decoded {
 #[error("{0}")]
 pub struct DecodeError(String);
 
+impl DecodeError {
+    pub(crate) fn new(message: String) -> Self {
+        DecodeError(message)
+    }
+}
+
 /// What a request with strict field validation fails with.
 pub fn strict_error(findings: &[String]) -> String {
     format!("strict decoding error: {}", findings.join(", "))
@@ -235,19 +241,21 @@ impl<'a> Decoder<'a> {
         spelled: Option<&'a str>,
         json: Json,
     ) -> Result<Out, DecodeError> {
-        let (Json::Object(entries), Some(values)) = (&json, object.additional) else {
-            self.mismatch(json.kind(), || self.set.go_type(id, spelled));
-            return Ok(Out::zero(Value::Null));
+        let (entries, values) = match (json, object.additional) {
+            (Json::Object(entries), Some(values)) => (entries, values),
+            (other, _) => {
+                self.mismatch(other.kind(), || self.set.go_type(id, spelled));
+                return Ok(Out::zero(Value::Null));
+            }
         };
         let spelled = spelled.and_then(|name| name.strip_prefix("map[string]"));
         let mut map = Map::new();
         for (key, value) in entries {
-            if map.contains_key(key) {
-                self.find("duplicate", key);
+            if map.contains_key(&key) {
+                self.find("duplicate", &key);
             }
-            let value = value.clone();
-            let out = self.below(key, |decoder| decoder.node(values, spelled, GoScalar::None, value))?;
-            map.insert(key.clone(), out.value);
+            let out = self.below(&key, |decoder| decoder.node(values, spelled, GoScalar::None, value))?;
+            map.insert(key, out.value);
         }
         if map.is_empty() && !self.keeps_empty {
             return Ok(Out::zero(Value::Null));
@@ -293,7 +301,7 @@ impl<'a> Decoder<'a> {
                 Json::Number(literal) if is_number(kind) => format!("number {literal}"),
                 other => other.kind().to_owned(),
             };
-            self.mismatch(&words, || spelled.unwrap_or(scalar_name(kind)).to_owned());
+            self.mismatch(&words, || spelled.unwrap_or_else(|| scalar_name(kind)).to_owned());
             return zero_scalar(kind);
         }
         match json {
@@ -556,4 +564,4 @@ fn quantity(json: &Json) -> Result<Out, DecodeError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

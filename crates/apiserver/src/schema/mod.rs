@@ -10,7 +10,9 @@ pub mod facts;
 mod gobytes;
 mod gotime;
 pub mod parse;
+pub mod prune;
 pub mod raw;
+pub mod validate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -140,11 +140,20 @@ struct Builder<'a> {
     set: Set,
     /// Nodes without a name, to share equal ones: most fields are one of a few scalars.
     shared: BTreeMap<String, NodeId>,
+    /// Copies of definitions that differ in something; made once all definitions are read.
+    copies: Vec<Variant>,
+}
+
+struct Variant {
+    place: NodeId,
+    of: NodeId,
+    default: Option<Value>,
+    atomic: bool,
 }
 
 impl<'a> Builder<'a> {
     fn new(facts: &'a Facts) -> Self {
-        Builder { facts, set: Set::default(), shared: BTreeMap::new() }
+        Builder { facts, set: Set::default(), shared: BTreeMap::new(), copies: Vec::new() }
     }
 
     fn document(mut self, schemas: BTreeMap<Box<str>, Props>) -> Result<Document, Error> {
@@ -161,6 +170,14 @@ impl<'a> Builder<'a> {
                 None => self.node(&name, Some(id), props)?,
             };
             self.set.nodes[id.0 as usize] = node;
+        }
+        for Variant { place, of, default, atomic } in std::mem::take(&mut self.copies) {
+            let mut node = self.set.node(of).clone();
+            node.default = default.map(Box::new);
+            if let Shape::Object(object) = &mut node.shape {
+                object.atomic |= atomic;
+            }
+            self.set.nodes[place.0 as usize] = node;
         }
         self.set.nodes.shrink_to_fit();
         Ok(Document { set: Arc::new(self.set), kinds })
@@ -180,12 +197,9 @@ impl<'a> Builder<'a> {
             if default.is_none() && !atomic {
                 return Ok(id);
             }
-            let mut copy = self.set.node(id).clone();
-            copy.default = default.map(Box::new);
-            if let Shape::Object(object) = &mut copy.shape {
-                object.atomic |= atomic;
-            }
-            return Ok(self.set.push(copy));
+            let place = self.set.push(Node::new(Shape::Any));
+            self.copies.push(Variant { place, of: id, default, atomic });
+            return Ok(place);
         }
         let node = self.node(owner, None, props)?;
         let key = format!("{node:?}");
@@ -322,5 +336,70 @@ fn list_kind(name: Option<&str>, keys: Vec<Box<str>>) -> ListKind {
         Some("set") => ListKind::Set,
         Some("map") => ListKind::Map(keys.into()),
         _ => ListKind::Atomic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_becomes_nodes() {
+        let text = json!({"components": {"schemas": {
+            "a.Item": {"type": "object", "properties": {"name": {"type": "string", "description": "x"}}},
+            "b.Thing": {
+                "type": "object",
+                "required": ["items"],
+                "properties": {
+                    "items": {
+                        "type": "array",
+                        "items": {"default": {}, "allOf": [{"$ref": "#/components/schemas/a.Item"}]},
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "x-kubernetes-patch-merge-key": "name",
+                        "x-kubernetes-patch-strategy": "merge,retainKeys",
+                    },
+                    "selector": {
+                        "allOf": [{"$ref": "#/components/schemas/c.Selector"}],
+                        "x-kubernetes-map-type": "atomic",
+                    },
+                    "percent": {"x-kubernetes-int-or-string": true},
+                    "again": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+                    "data": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+                "x-kubernetes-group-version-kind": [{"group": "", "kind": "Thing", "version": "v1"}],
+            },
+            "c.Selector": {"type": "object", "properties": {"data": {"type": "string"}}},
+        }}});
+        let facts = Facts::from_json(br#"{"b.Thing": {"data": "=b.Data,omitempty"}}"#).unwrap();
+        let document = Document::parse(text.to_string().as_bytes(), &facts).unwrap();
+        let thing = document.kind("", "v1", "Thing").unwrap();
+        let Shape::Object(object) = &thing.node().shape else { panic!("an object") };
+        let shape = |name: &str| &thing.set().node(object.field(name).unwrap().node).shape;
+        let Shape::List(list) = shape("items") else { panic!("a list") };
+        assert_eq!(list.kind, ListKind::Map(["name".into()].into()));
+        assert_eq!(Some(list.items), document.set.definition("a.Item"));
+        let patch = Patch { merge: true, retain_keys: true, merge_key: Some("name".into()) };
+        assert_eq!(object.field("items").unwrap().patch, patch);
+        // What is said at a property does not touch the definition it refers to.
+        assert!(
+            matches!(shape("selector"), Shape::Object(selector) if selector.atomic && selector.fields.len() == 1)
+        );
+        let selector = document.definition("c.Selector").unwrap();
+        assert!(matches!(&selector.node().shape, Shape::Object(selector) if !selector.atomic));
+        assert_eq!(shape("percent"), &Shape::IntOrString);
+        assert!(matches!(shape("again"), Shape::List(again) if again.kind == ListKind::Set));
+        assert!(object.field("data").unwrap().go.is_some_and(|go| go.omit_empty && !go.pointer));
+        assert!(object.field("items").unwrap().go.is_none());
+    }
+
+    #[test]
+    fn what_is_referred_to_must_be_there() {
+        let text =
+            r##"{"components":{"schemas":{"a":{"type":"object","properties":{"b":{"$ref":"#/x/c"}}}}}}"##;
+        let error = Document::parse(text.as_bytes(), &Facts::default()).unwrap_err();
+        assert_eq!(error.to_string(), "a refers to c, which is not in the document");
     }
 }

@@ -39,18 +39,19 @@ impl FieldSelector {
                 .ok_or_else(|| Error(format!("invalid selector: '{text}'; can't understand '{term}'")))?;
             Ok(FieldRequirement { field: field.to_owned(), differs, value: unescape(value)? })
         });
-        Ok(FieldSelector(requirements.collect::<Result<_, Error>>()?))
+        let mut requirements = requirements.collect::<Result<Vec<_>, Error>>()?;
+        // A requirement that is empty on both sides is none.
+        requirements.retain(|one| !(one.field.is_empty() && one.value.is_empty()));
+        Ok(FieldSelector(requirements))
     }
 
     /// Replaces each field by the one the kind keeps it under, or refuses it.
     ///
     /// [`super::field_label`] and [`super::CustomFields::label`] are such conversions.
     pub fn convert(self, to: impl Fn(&str) -> Result<String, Error>) -> Result<Self, Error> {
-        let converted = self.0.into_iter().filter_map(|requirement| match to(&requirement.field) {
-            // A requirement that is empty on both sides is none.
-            Ok(field) if field.is_empty() && requirement.value.is_empty() => None,
-            Ok(field) => Some(Ok(FieldRequirement { field, ..requirement })),
-            Err(error) => Some(Err(error)),
+        let converted = self.0.into_iter().map(|requirement| {
+            let field = to(&requirement.field)?;
+            Ok(FieldRequirement { field, ..requirement })
         });
         Ok(FieldSelector(converted.collect::<Result<_, Error>>()?))
     }

@@ -1,6 +1,5 @@
 //! Label selectors: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1,j<2`.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -237,9 +236,4 @@ impl fmt::Display for Requirement {
             Operator::LessThan => write!(f, "{key}<{values}"),
         }
     }
-}
-
-/// Values as the parser collects them: a set, listed in order.
-fn listed(values: BTreeSet<String>) -> Vec<String> {
-    values.into_iter().collect()
 }

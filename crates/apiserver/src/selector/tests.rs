@@ -161,6 +161,7 @@ fn field_selectors_parse() {
         ("b!=y,a=x,", "a=x,b!=y"),
         (r"a=b\,c\=d\\", r"a=b\,c\=d\\"),
         ("=x", "=x"),
+        ("=,a!=,!=", "a!="),
         ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
         ("a,b=c", "invalid selector: 'a,b=c'; can't understand 'a'"),
         (r"a=b\", r"invalid field selector: invalid escape sequence: \"),

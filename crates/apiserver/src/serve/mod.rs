@@ -1,1 +1,415 @@
+//! HTTP: from a request to an answer.
 //!
+//! ```text
+//! request ─► who (auth) ─► what (info) ─► may they (rbac) ─► handler ─► respond
+//!                                                             │
+//!                              read · watch · create · update · patch · delete
+//! ```
+//!
+//! A [`Server`] is one cluster's API. It is a `tower::Service` through [`Server::router`], so a client can
+//! call it with no socket at all; [`listen`] puts it behind TLS.
+
+mod accept;
+mod admit;
+mod bootstrap;
+mod call;
+mod crds;
+mod create;
+mod delete;
+mod discovery;
+mod following;
+mod health;
+mod incoming;
+mod info;
+pub mod listen;
+mod object;
+mod openapi;
+mod ownership;
+mod parts;
+mod patch;
+mod print;
+mod query;
+mod read;
+mod respond;
+mod reviews;
+mod scale;
+mod select;
+mod services;
+mod subresources;
+mod update;
+mod watch;
+mod webhooks;
+mod write;
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use futures::FutureExt as _;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use serde_json::Value;
+
+use self::accept::{Accept, Encoding, Form};
+use self::call::Call;
+use self::info::Info;
+use self::parts::Part;
+use self::query::Query;
+use self::respond::Reply;
+use crate::admission;
+use crate::auth::pki::Authority;
+use crate::auth::rbac::{self, Attributes};
+use crate::auth::{User, identity, impersonate, token};
+use crate::catalog::Catalog;
+use crate::context::Context;
+use crate::status::{Error, Result};
+use crate::store::{self, Store};
+
+/// The name under which service-account tokens are issued, as on most clusters.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Where objects are kept; in memory alone when there is no folder.
+    pub data: Option<PathBuf>,
+    /// Addresses for Services, such as `10.96.0.0/16`.
+    pub service_range: String,
+    /// The port that clients reach it on, for the `kubernetes` Service.
+    pub port: u16,
+    pub history: store::Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            data: None,
+            service_range: "10.96.0.0/16".into(),
+            port: 6443,
+            history: store::Options::default(),
+        }
+    }
+}
+
+/// One cluster's API server. Cheap to clone.
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) context: Context,
+    pub(crate) store: Store,
+    /// Makes and checks the tokens of service accounts.
+    pub(crate) issuer: token::Issuer,
+    pub(crate) options: Options,
+    following: following::Following,
+    services: services::Allocator,
+    metrics: health::Metrics,
+}
+
+/// The certificate a TLS client showed, verified already; put into a request by the listener.
+#[derive(Clone)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
+/// Who a request without a socket comes from: only code of this process can say so.
+#[derive(Clone)]
+pub struct Trusted(pub User);
+
+impl Server {
+    /// Opens or creates the store and makes what every cluster has from its start.
+    pub async fn open(
+        options: Options,
+        authority: &Authority,
+        context: Context,
+    ) -> std::result::Result<Server, store::OpenError> {
+        let store = match &options.data {
+            Some(folder) => Store::open(folder, options.history.clone(), &context)?,
+            None => Store::in_memory(options.history.clone(), &context),
+        };
+        bootstrap::fill(&store, &context, &options).await;
+        let following = following::Following::new(&store);
+        let inner = Inner {
+            services: services::Allocator::default(),
+            metrics: health::Metrics::default(),
+            issuer: token::Issuer::new(authority.signing_key(), ISSUER),
+            context,
+            store,
+            options,
+            following,
+        };
+        Ok(Server(Arc::new(inner)))
+    }
+
+    /// The server as a service: mount it anywhere, or call it directly.
+    pub fn router(&self) -> Router {
+        Router::new().fallback(handle).with_state(self.clone())
+    }
+
+    /// The same, for calls of this process that need no credentials.
+    pub fn trusted_router(&self, user: User) -> Router {
+        let trusted = Trusted(user);
+        self.router().layer(tower::util::MapRequestLayer::new(move |mut request: Request| {
+            request.extensions_mut().insert(trusted.clone());
+            request
+        }))
+    }
+
+    /// Ends all watches and waits for what is being written.
+    pub async fn close(&self) {
+        self.0.store.close().await;
+    }
+
+    /// Figures of the store.
+    pub fn stats(&self) -> store::Stats {
+        self.0.store.stats()
+    }
+}
+
+const PLAIN: Accept = Accept { encoding: Encoding::Json, form: Form::Whole, pretty: false };
+
+async fn handle(State(server): State<Server>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query());
+    let info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
+    let for_errors = Accept::negotiate(&parts.headers, query.flag("pretty")).unwrap_or(PLAIN);
+    let inner = server.0.clone();
+    let (verb, resource) = (info.verb, info.resource.clone());
+    // A fault of ours ends one request, with an answer and a trace in the log, not the connection.
+    let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
+    let response = match served {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => respond::failure(&error, for_errors, &[]),
+        Err(_) => respond::failure(
+            &Error::internal("this request hit a fault in the server; see its log"),
+            for_errors,
+            &[],
+        ),
+    };
+    inner.metrics.request(verb, &resource, response.status().as_u16());
+    response
+}
+
+impl Inner {
+    async fn serve(self: Arc<Self>, parts: Parts, info: Info, query: Query, body: Body) -> Result<Response> {
+        self.following.catch_up(&self.store);
+        let user = self.user(&parts, &info)?;
+        self.authorize(&attributes(&info, &user))?;
+        if !info.resource_path {
+            return self.serve_path(&parts, &info, &query, body).await;
+        }
+        let catalog = self.catalog();
+        if catalog.group(&info.group).is_none() {
+            return Ok(no_such_page());
+        }
+        // HEAD has no meaning here, although it is authorized like GET.
+        if parts.method == http::Method::HEAD {
+            return Err(Error::method_not_allowed());
+        }
+        let resource = catalog
+            .resource(&info.group, &info.version, &info.resource)
+            .ok_or_else(Error::no_such_resource)?;
+        let accept = Accept::negotiate(&parts.headers, query.flag("pretty")).map_err(|error| {
+            // Built-in kinds are refused before they are looked at, in other words.
+            let mut refused = Error::not_acceptable(
+                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                 application/vnd.kubernetes.protobuf",
+            );
+            refused.details = Some(Box::new(serde_json::json!({})));
+            if resource.custom.is_none() { refused } else { error }
+        })?;
+        let call = Call {
+            api_version: resource.api_version(),
+            server: self,
+            headers: parts.headers,
+            warnings: Vec::new(),
+            info,
+            query,
+            accept,
+            user,
+            resource,
+        };
+        dispatch(call, body).await
+    }
+
+    fn user(&self, parts: &Parts, info: &Info) -> Result<User> {
+        if let Some(Trusted(user)) = parts.extensions.get() {
+            return Ok(user.clone());
+        }
+        let peer = parts.extensions.get::<PeerCertificate>();
+        let authorization = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let accounts = self.issuer.tokens(self, &self.context);
+        let user = identity::authenticate(peer.map(|peer| &*peer.0), authorization, &[&accounts]).map_err(
+            |why| {
+                tracing::debug!(%why, "credentials refused");
+                Error::unauthorized()
+            },
+        )?;
+        let rules = self.following.rules();
+        let impersonated = impersonate::impersonate(&parts.headers, &attributes(info, &user), None, &*rules)?;
+        Ok(impersonated.map_or(user, |one| one.user))
+    }
+
+    pub(crate) fn authorize(&self, attributes: &Attributes<'_>) -> Result<()> {
+        rbac::require(attributes, &*self.following.rules())
+    }
+
+    /// Who may do what.
+    pub(crate) fn rules(&self) -> parking_lot::RwLockReadGuard<'_, rbac::Index> {
+        self.following.rules()
+    }
+
+    pub(crate) fn catalog(&self) -> Catalog {
+        self.following.catalog()
+    }
+}
+
+/// A request as the authorizer sees it.
+pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
+    Attributes {
+        user,
+        verb: info.verb,
+        group: &info.group,
+        version: &info.version,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        path: &info.path,
+        is_resource: info.resource_path,
+    }
+}
+
+/// The handler of a verb on a resource or on a part of it.
+async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
+    let accept = call.accept;
+    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
+        let said = custom.version().deprecation_warning.clone();
+        let warning =
+            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
+        call.warnings.push(warning);
+    }
+    if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        let warnings = std::mem::take(&mut call.warnings);
+        return Ok(respond::response(watch::watch(call)?, accept, &warnings));
+    }
+    let answer = answer(&mut call, body).await;
+    crds::after(&call).await;
+    Ok(match answer {
+        Ok(reply) => respond::response(reply, accept, &call.warnings),
+        Err(error) => respond::failure(&error, accept, &call.warnings),
+    })
+}
+
+async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
+    let verb = call.info.verb;
+    Ok(if call.info.subresource.is_empty() {
+        let named = !call.info.name.is_empty();
+        let fits = match verb {
+            "create" => !named,
+            "get" | "update" | "patch" | "delete" => named,
+            _ => true,
+        };
+        let anywhere = matches!(verb, "list" | "watch" | "deletecollection");
+        let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
+        if !placed && verb != "create" {
+            return Err(Error::no_such_resource());
+        }
+        if !call.resource.allows(verb) || !fits || !placed {
+            return Err(Error::method_not_allowed());
+        }
+        if reviews::is_review(&call.resource) {
+            let body = incoming::read_body(body).await?;
+            reviews::review(call, body)?
+        } else {
+            whole(call, verb, body).await?
+        }
+    } else {
+        let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
+            return Err(no_such_part(call));
+        };
+        let verb_there = if verb == "list" { "get" } else { verb };
+        if !subresource.verbs.iter().any(|one| one == verb_there) {
+            return Err(Error::method_not_allowed());
+        }
+        subresources::serve(call, &subresource, body).await?
+    })
+}
+
+/// A custom resource's unknown part is told as if the object itself were unknown.
+fn no_such_part(call: &Call) -> Error {
+    if call.resource.custom.is_none() {
+        return Error::no_such_resource();
+    }
+    let mut error = call.not_found(&call.info.name);
+    if let Some(details) = error.details.as_deref_mut() {
+        details["causes"] = Value::Null;
+    }
+    error
+}
+
+async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
+    Ok(match verb {
+        "get" => read::get(call)?,
+        "list" => read::list(call).await?,
+        "create" if &*call.resource.storage == "/bindings" => {
+            let body = incoming::read_body(body).await?;
+            subresources::bind_named(call, body).await?
+        }
+        "create" => create::create(call, incoming::read_body(body).await?).await?,
+        "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,
+        "patch" => patch::patch(call, Part::Whole, incoming::read_body(body).await?).await?,
+        "delete" => delete::delete(call, incoming::read_body(body).await?).await?,
+        "deletecollection" => delete::delete_collection(call, incoming::read_body(body).await?).await?,
+        _ => return Err(Error::method_not_allowed()),
+    })
+}
+
+/// For addresses that belong to nobody: not even an API's error.
+pub(crate) fn no_such_page() -> Response {
+    respond::body(http::StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
+impl token::Lookup for Inner {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        admission::Lookup::get(self, group, resource, namespace, name)
+    }
+}
+
+impl Inner {
+    /// Paths that are about no resource.
+    async fn serve_path(
+        self: Arc<Self>,
+        parts: &Parts,
+        info: &Info,
+        query: &Query,
+        body: Body,
+    ) -> Result<Response> {
+        drop(body);
+        let path = info.path.trim_end_matches('/');
+        if info.verb != "get" && matches!(path, "/api" | "/api/v1" | "/version") {
+            return Err(Error::method_not_allowed());
+        }
+        if let Some(response) = health::serve(&self, path, query) {
+            return Ok(response);
+        }
+
+        match path {
+            token::CONFIGURATION_PATH => {
+                let host = format!("127.0.0.1:{}", self.options.port);
+                return Ok(respond::response(Reply::ok(self.issuer.configuration(&host)), PLAIN, &[]));
+            }
+            token::KEYS_PATH => {
+                let text = serde_json::to_vec(&self.issuer.keys()).expect("a value can be written");
+                return Ok(respond::body(http::StatusCode::OK, "application/jwk-set+json", text));
+            }
+            _ => {}
+        }
+        if path.starts_with("/openapi/") {
+            return openapi::serve(&self, path, &parts.headers);
+        }
+        discovery::serve(&self, path, parts, query)
+    }
+}

@@ -162,7 +162,10 @@ fn create(dir: &Path, path: &Path, id: &str) -> Result<(), Refusal> {
     drop(database);
     File::open(&unfinished)?.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    File::open(dir)?.sync_all()?;
+    // The folders above may be new as well; one that cannot be read was not made here.
+    for folder in dir.canonicalize()?.ancestors().filter_map(|folder| File::open(folder).ok()) {
+        folder.sync_all()?;
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use proptest::prelude::*;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
@@ -182,4 +183,53 @@ async fn closing_answers_what_is_queued_and_ends_watches() {
     assert_eq!(watch.next().await.unwrap().len(), 2);
     assert_eq!(watch.next().await, Err(WatchError::Closed));
     store.close().await;
+}
+
+/// Operations whose expectations sometimes hold, on few enough objects that they meet.
+fn op() -> impl Strategy<Value = Op> {
+    let expect = prop_oneof![
+        Just(Expect::Any),
+        Just(Expect::Absent),
+        (FIRST_REVISION + 1..FIRST_REVISION + 12).prop_map(Expect::Revision),
+    ];
+    (0..3usize, expect, any::<bool>()).prop_map(|(name, expect, delete)| {
+        let key = pod(["a", "b", "c"][name]);
+        match expect {
+            Expect::Revision(revision) if delete => Op::Delete { key, revision: Some(revision) },
+            Expect::Any if delete => Op::Delete { key, revision: None },
+            expect => Op::Put { key, expect, body: Box::default(), labels: Labels::default() },
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn one_batch_does_what_the_transactions_would_do_one_by_one(
+        transactions in proptest::collection::vec(proptest::collection::vec(op(), 1..4), 1..20),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (batching, switch) = store();
+            let one_by_one = Store::in_memory(Options::default(), &Context::real());
+            switch.set(Disk::Hangs);
+            let first = spawn(&batching, put("a", Expect::Absent));
+            switch.hangs().await;
+            let answers: Vec<_> = transactions.iter().map(|ops| spawn(&batching, ops.clone())).collect();
+            settle().await;
+            switch.set(Disk::Works);
+            first.await.unwrap().unwrap();
+            one_by_one.commit(put("a", Expect::Absent)).await.unwrap();
+            for (answer, ops) in answers.into_iter().zip(transactions) {
+                let expected = one_by_one.commit(ops).await;
+                assert_eq!(format!("{:?}", answer.await.unwrap()), format!("{expected:?}"));
+            }
+            assert!(batching.stats().batches <= 2);
+            let all = ListQuery::all("/pods");
+            assert_eq!(batching.list(&all), one_by_one.list(&all));
+            let history = |store: &Store| store.watch("/pods", FIRST_REVISION).unwrap().try_next();
+            assert_eq!(history(&batching), history(&one_by_one));
+        });
+    }
 }

@@ -128,6 +128,36 @@ pub fn partial_list<'a>(
     })
 }
 
+/// The answer to a client that asked for the PartialObjectMetadata of a list.
+pub fn not_a_single_object(printer: &Printer) -> status::Error {
+    let list = format!("{}List", go_type(printer));
+    status::Error::not_acceptable(format!(
+        "you requested PartialObjectMetadata, but the requested object is a list ({list})"
+    ))
+}
+
+/// The answer to a client that asked for the PartialObjectMetadataList of one object.
+pub fn not_a_list(printer: &Printer) -> status::Error {
+    let single = go_type(printer);
+    status::Error::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({single})"
+    ))
+}
+
+/// The Go type that the real server names: packages are called after the first word of their group.
+fn go_type(printer: &Printer) -> String {
+    match printer {
+        Printer::Custom(_) => "*unstructured.Unstructured".to_owned(),
+        Printer::BuiltIn { group, kind, .. } => {
+            let package = match group.split('.').next().unwrap_or_default() {
+                "" | "events" => "core",
+                first => first,
+            };
+            format!("*{package}.{kind}")
+        }
+    }
+}
+
 /// Of an object's or a list's metadata what a list can have.
 fn list_metadata(metadata: &Value) -> Value {
     let kept = ["resourceVersion", "continue", "remainingItemCount"].iter().filter_map(|key| {

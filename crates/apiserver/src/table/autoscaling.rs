@@ -23,7 +23,10 @@ pub(super) fn cells(version: &str, kind: &str, object: &Value, now: Timestamp) -
         ],
         "HorizontalPodAutoscaler" => {
             let targets = match version {
-                "v1" => targets(&v1_metrics(object), &v1_current(object)),
+                // Stored objects tell more, and in the right order: they may be given for v1 as well.
+                "v1" if object.has("spec") && !object.has("spec.metrics") => {
+                    targets(&v1_metrics(object), &v1_current(object))
+                }
                 _ => targets(object.list("spec.metrics"), object.list("status.currentMetrics")),
             };
             let target = object.at("spec.scaleTargetRef");

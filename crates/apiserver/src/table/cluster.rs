@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::name_and_age;
 use super::read::{Read, age, quantity, since, time};
@@ -197,17 +197,14 @@ fn quota(object: &Value) -> [String; 2] {
 
 fn component_status(object: &Value) -> Vec<Value> {
     let healthy = object.list("conditions").iter().find(|condition| condition.text("type") == "Healthy");
-    let name = object.text("metadata.name");
-    match healthy {
-        None => json!([name, "Unknown", "", ""]),
+    let [status, message, error] = match healthy {
+        None => ["Unknown", "", ""],
         Some(condition) => {
             let status = if condition.text("status") == "True" { "Healthy" } else { "Unhealthy" };
-            json!([name, status, condition.text("message"), condition.text("error")])
+            [status, condition.text("message"), condition.text("error")]
         }
-    }
-    .as_array()
-    .cloned()
-    .unwrap_or_default()
+    };
+    vec![object.text("metadata.name").into(), status.into(), message.into(), error.into()]
 }
 
 fn claim_state(claim: &Value) -> String {

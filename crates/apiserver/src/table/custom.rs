@@ -119,10 +119,6 @@ fn date(text: &str, now: Timestamp) -> String {
 /// jiff reads more notations than Go does; these are Go's.
 fn is_rfc3339(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let zone = match bytes {
-        [.., b'Z'] => true,
-        [.., b'+' | b'-', _, _, b':', _, _] => true,
-        _ => false,
-    };
+    let zone = matches!(bytes, [.., b'Z'] | [.., b'+' | b'-', _, _, b':', _, _]);
     zone && bytes.len() >= 20 && bytes[10] == b'T'
 }

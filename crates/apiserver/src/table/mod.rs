@@ -29,7 +29,9 @@ use serde_json::{Value, json};
 
 use self::read::{Read, age};
 
-pub use assemble::{Include, MetaVersion, Row, partial, partial_list, row, table};
+pub use assemble::{
+    Include, MetaVersion, Row, not_a_list, not_a_single_object, partial, partial_list, row, table,
+};
 pub use columns::Column;
 pub use custom::CustomColumns;
 pub use read::human;

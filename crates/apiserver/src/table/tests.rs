@@ -206,3 +206,26 @@ fn flow_schemas_are_listed_as_they_are_tried() {
     assert_eq!(schemas.map(|schema| schema["metadata"]["name"].clone()), ["z", "a", "b"]);
     assert!(Printer::built_in("", "v1", "Pod").order().is_none());
 }
+
+#[test]
+fn lists_and_single_objects_are_not_confused() {
+    for (printer, single) in [
+        (Printer::built_in("", "v1", "Namespace"), "*core.Namespace"),
+        (Printer::built_in("events.k8s.io", "v1", "Event"), "*core.Event"),
+        (Printer::built_in("rbac.authorization.k8s.io", "v1", "Role"), "*rbac.Role"),
+        (Printer::Custom(CustomColumns::new(&Value::Null)), "*unstructured.Unstructured"),
+    ] {
+        let error = not_a_list(&printer);
+        assert_eq!((error.code, error.reason), (406, "NotAcceptable"));
+        assert_eq!(
+            error.message,
+            format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({single})"
+            )
+        );
+        assert_eq!(
+            not_a_single_object(&printer).message,
+            format!("you requested PartialObjectMetadata, but the requested object is a list ({single}List)")
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! What runs Pods: apps, batch, disruption budgets, and the templates of Pods.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::read::{Read, age, human, since, time};
 use crate::selector::LabelSelector;
@@ -189,7 +189,7 @@ fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
             None => "<unset>",
         }
         .into(),
-        json!(object.list("status.active").len()),
+        object.list("status.active").len().into(),
         if last.is_null() { "<none>".to_owned() } else { since(last, now) }.into(),
         age(object, now).into(),
         containers,

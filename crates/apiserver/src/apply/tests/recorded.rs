@@ -88,7 +88,12 @@ fn latest_time(result: Option<&Value>) -> String {
     entries.filter_map(|entry| entry["time"].as_str()).max().unwrap_or_default().to_owned()
 }
 
-fn run(schema: &crate::schema::Schema, step: &Value, live: Option<&Value>, now: &str) -> Result<Value, ApplyError> {
+fn run(
+    schema: &crate::schema::Schema,
+    step: &Value,
+    live: Option<&Value>,
+    now: &str,
+) -> Result<Value, ApplyError> {
     let op = step["op"].as_str().expect("an operation");
     let through_status = op.starts_with("status-");
     let reset = FieldSet::of(if through_status { &["metadata", "spec"] } else { &["status"] });
@@ -103,11 +108,12 @@ fn run(schema: &crate::schema::Schema, step: &Value, live: Option<&Value>, now: 
     let mut object = if op.ends_with("apply") {
         let force = if step["force"] == json!(true) { Force::Yes } else { Force::No };
         let mut object = apply(&kind, live, body, &writer, force)?;
-        normalize(&mut object);
+        set_defaults(&mut object);
         object
     } else {
         let mut object = body.clone();
-        normalize(&mut object);
+        set_defaults(&mut object);
+        drop_empty_metadata(&mut object);
         update(&kind, live, &mut object, &writer);
         object
     };
@@ -115,15 +121,19 @@ fn run(schema: &crate::schema::Schema, step: &Value, live: Option<&Value>, now: 
     if let Some(live) = live {
         keep_times(live, &mut object);
     }
+    drop_empty_metadata(&mut object);
     Ok(object)
 }
 
-/// What decoding does: defaults, and no empty metadata.
-fn normalize(object: &mut Value) {
+/// What decoding and encoding do: metadata goes through its Go type.
+fn drop_empty_metadata(object: &mut Value) {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        metadata.retain(|name, value| name == "managedFields" || (*value != json!({}) && *value != json!([])));
-        metadata.retain(|name, value| name == "managedFields" || !value.is_null());
+        let is_empty = |value: &Value| value.is_null() || *value == json!({}) || *value == json!([]);
+        metadata.retain(|name, value| name == "managedFields" || !is_empty(value));
     }
+}
+
+fn set_defaults(object: &mut Value) {
     let lists = object.pointer_mut("/spec/list").and_then(Value::as_array_mut);
     for item in lists.into_iter().flatten() {
         for sub in item.get_mut("sub").and_then(Value::as_array_mut).into_iter().flatten() {

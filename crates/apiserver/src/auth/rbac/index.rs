@@ -38,7 +38,7 @@ struct Binding {
 
 /// Whom a binding is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
+pub(super) struct Subject {
     kind: Box<str>,
     name: Box<str>,
     namespace: Box<str>,
@@ -89,6 +89,24 @@ impl Index {
         }
     }
 
+    /// Forgets all objects of a kind.
+    pub fn clear(&mut self, kind: &str) {
+        let cluster = kind.starts_with("Cluster");
+        let scopes = self.scopes.iter().filter(|(namespace, _)| namespace.is_empty() == cluster);
+        let known: Vec<(String, String)> = scopes
+            .flat_map(|(namespace, scope)| {
+                let names: Vec<&String> = match kind {
+                    "Role" | "ClusterRole" => scope.roles.keys().collect(),
+                    _ => scope.bindings.keys().collect(),
+                };
+                names.into_iter().map(|name| (namespace.clone(), name.clone()))
+            })
+            .collect();
+        for (namespace, name) in known {
+            self.remove(kind, &namespace, &name);
+        }
+    }
+
     fn visit_scope(
         &self,
         user: &User,
@@ -102,9 +120,7 @@ impl Index {
                 visitor(Found::Missing(role))?;
                 continue;
             };
-            // The same subject that the lookup found, or an earlier one.
-            let Some(subject) = binding.subjects.iter().find(|one| one.is(user, namespace)) else { continue };
-            let grant = Grant { namespace, binding: name, role, subject };
+            let grant = Grant { namespace, binding: name, role, subjects: &binding.subjects, user };
             for rule in rules {
                 visitor(Found::Rule(rule, grant))?;
             }
@@ -205,7 +221,7 @@ impl Subject {
         }
     }
 
-    fn is(&self, user: &User, binding_namespace: &str) -> bool {
+    pub(super) fn is(&self, user: &User, binding_namespace: &str) -> bool {
         match self.target(binding_namespace) {
             Target::User(name) => name == user.name,
             Target::Group(group) => user.in_group(group),

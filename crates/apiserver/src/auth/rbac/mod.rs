@@ -92,14 +92,15 @@ pub struct RoleRef<'a> {
     pub name: &'a str,
 }
 
-/// A binding seen by one of its subjects: enough to say who got a right from where.
+/// A binding seen by one of its users: enough to say, if asked, who got a right from where.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant<'a> {
     /// Empty for a ClusterRoleBinding.
     pub namespace: &'a str,
     pub binding: &'a str,
     pub role: RoleRef<'a>,
-    pub subject: &'a index::Subject,
+    subjects: &'a [index::Subject],
+    user: &'a User,
 }
 
 /// Where the rules of users come from.
@@ -209,7 +210,10 @@ impl std::fmt::Display for Grant<'_> {
                 )?;
             }
         }
-        self.subject.describe(f, self.namespace)
+        match self.subjects.iter().find(|subject| subject.is(self.user, self.namespace)) {
+            Some(subject) => subject.describe(f, self.namespace),
+            None => Ok(()),
+        }
     }
 }
 

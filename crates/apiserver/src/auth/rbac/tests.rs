@@ -225,7 +225,7 @@ fn the_index_forgets_what_is_removed() {
     assert_eq!(authorize(&list, &index), Decision::NoOpinion { reason: String::new() });
     assert!(authorize(&list, &known).allowed(), "a clone is its own");
 
-    let mut changed = known.clone();
+    let mut changed = known;
     changed.apply(
         "RoleBinding",
         &json!({"metadata": {"name": "rec-pods", "namespace": "auth-record"},

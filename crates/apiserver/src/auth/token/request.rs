@@ -134,7 +134,7 @@ fn bound_object(
     }
     let text = |key: &str| reference[key].as_str().unwrap_or_default();
     let (kind, name) = (text("kind"), text("name"));
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or_else(|| ("", text("apiVersion")));
     let (resource, scope) = match (group, kind) {
         ("", "Pod") => ("pods", namespace),
         ("", "Secret") => ("secrets", namespace),

@@ -223,11 +223,9 @@ pub(crate) fn round_resources(parent: &mut Value, lists: &[&str]) {
     for name in lists {
         let Some(map) = parent.get_mut(name).and_then(Value::as_object_mut) else { continue };
         for value in map.values_mut() {
-            let exact = value.as_str().and_then(Quantity::parse);
+            let rounded = value.as_str().and_then(Quantity::parse).and_then(|exact| exact.rounded_to_milli());
             // What is round already keeps the form it came in.
-            if let Some(rounded) =
-                exact.map(Quantity::rounded_to_milli).filter(|rounded| Some(*rounded) != exact)
-            {
+            if let Some(rounded) = rounded {
                 *value = rounded.to_string().into();
             }
         }

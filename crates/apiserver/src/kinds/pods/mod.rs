@@ -10,6 +10,9 @@ pub(in crate::kinds) mod resources;
 mod scheduling;
 mod security;
 mod spec;
+mod status;
+mod strategy;
+mod update;
 pub(in crate::kinds) mod volumes;
 
 pub(crate) use super::selectors::validate_label_selector;
@@ -18,5 +21,8 @@ pub(crate) use defaults::{
     default_claim_spec, default_pod, default_pod_template_spec, default_volume_source, round_resources,
 };
 pub(crate) use probes::validate_port;
+pub(in crate::kinds) use resources::quality_of_service;
 pub(crate) use scheduling::{validate_node_selector, validate_taint_effect};
 pub(crate) use spec::{enumerated, validate_pod_template};
+pub(crate) use strategy::POD;
+pub use strategy::{bind_pod, prepare_pod_status, validate_binding};

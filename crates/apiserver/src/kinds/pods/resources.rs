@@ -108,22 +108,26 @@ fn validate_huge_pages(name: &str, at: &At<'_>) -> Option<Error> {
 }
 
 fn validate_name(name: &str, path: &Path, level: Level) -> Faults {
-    let mut faults = validate_resource_name(name, path);
     match level {
-        Level::Container if !name.contains('/') => {
-            if !["cpu", "memory", "ephemeral-storage"].contains(&name) && !is_huge_pages(name) {
-                faults.push(Error::invalid(path, name, "must be a standard resource for containers"));
+        Level::Container => validate_container_resource_name(name, path),
+        Level::Pod => {
+            let mut faults = validate_resource_name(name, path);
+            if faults.is_empty() && !is_pod_level(name) {
+                faults.push(Error::not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]));
             }
+            faults
         }
-        Level::Container => {
-            if !is_native(name) && !is_extended(name) {
-                faults.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
-            }
-        }
-        Level::Pod if faults.is_empty() && !is_pod_level(name) => {
-            faults.push(Error::not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]));
-        }
-        Level::Pod => {}
+    }
+}
+
+/// What is wrong with the name of a resource that a container can have.
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path) -> Faults {
+    let mut faults = validate_resource_name(name, path);
+    let own = ["cpu", "memory", "ephemeral-storage"].contains(&name) || is_huge_pages(name);
+    if !name.contains('/') && !own {
+        faults.push(Error::invalid(path, name, "must be a standard resource for containers"));
+    } else if !is_native(name) && !is_extended(name) {
+        faults.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
     }
     faults
 }
@@ -275,7 +279,7 @@ pub(crate) fn quality_of_service(spec: &Value) -> &'static str {
     let mut count = |holder: &'_ Value, needs_limits: bool| {
         let wanted = |kind: &str| {
             let mut found = amounts_owned(holder, kind);
-            found.retain(|(name, amount)| (*name == "cpu" || *name == "memory") && *amount > Quantity::ZERO);
+            found.retain(|(name, amount)| (*name == "cpu" || *name == "memory") && amount.is_positive());
             found
         };
         let limited = wanted("limits");
@@ -283,10 +287,10 @@ pub(crate) fn quality_of_service(spec: &Value) -> &'static str {
             guaranteed = false;
         }
         for (name, amount) in wanted("requests") {
-            add(&mut requests, name, amount);
+            add(&mut requests, name, &amount);
         }
         for (name, amount) in limited {
-            add(&mut limits, name, amount);
+            add(&mut limits, name, &amount);
         }
     };
     if spec.get("resources").is_some_and(|resources| !resources.is_null()) {
@@ -310,8 +314,8 @@ fn amounts_owned(holder: &Value, kind: &str) -> Vec<(&'static str, Quantity)> {
         .collect()
 }
 
-fn add<'a>(sums: &mut Amounts<'a>, name: &'a str, amount: Quantity) {
-    let sum = sums.entry(name).or_insert(Quantity::ZERO);
+fn add<'a>(sums: &mut Amounts<'a>, name: &'a str, amount: &Quantity) {
+    let sum = sums.entry(name).or_insert_with(Quantity::zero);
     *sum = sum.plus(amount);
 }
 
@@ -325,25 +329,25 @@ fn amounts<'a>(container: &'a Value, kind: &str) -> impl Iterator<Item = (&'a st
 fn total<'a>(spec: &'a Value, kind: &str) -> Amounts<'a> {
     let mut sums = Amounts::new();
     for container in list(&spec["containers"]) {
-        amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, amount));
+        amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, &amount));
     }
     let mut sidecars = Amounts::new();
     let mut first = Amounts::new();
     for container in list(&spec["initContainers"]) {
         let mut now = sidecars.clone();
-        amounts(container, kind).for_each(|(name, amount)| add(&mut now, name, amount));
+        amounts(container, kind).for_each(|(name, amount)| add(&mut now, name, &amount));
         if text(container, "restartPolicy") == "Always" {
-            amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, amount));
+            amounts(container, kind).for_each(|(name, amount)| add(&mut sums, name, &amount));
             sidecars = now.clone();
         }
         for (name, amount) in now {
-            let most = first.entry(name).or_insert(Quantity::ZERO);
-            *most = (*most).max(amount);
+            let most = first.entry(name).or_insert_with(Quantity::zero);
+            *most = most.clone().max(amount);
         }
     }
     for (name, amount) in first {
-        let most = sums.entry(name).or_insert(Quantity::ZERO);
-        *most = (*most).max(amount);
+        let most = sums.entry(name).or_insert_with(Quantity::zero);
+        *most = most.clone().max(amount);
     }
     sums
 }
@@ -368,7 +372,7 @@ pub(crate) fn is_extended(name: &str) -> bool {
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn may_overcommit(name: &str) -> bool {
+pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
@@ -421,22 +425,19 @@ mod tests {
     #[test]
     fn classes_of_service() {
         let container =
-            |limits: Value, requests: Value| json!({"resources": {"limits": limits, "requests": requests}});
+            |limits: &Value, requests: &Value| json!({"resources": {"limits": limits, "requests": requests}});
         let both = json!({"cpu": "1", "memory": "1Gi"});
         let cases = [
             (json!({"containers": [{}]}), "BestEffort"),
-            (json!({"containers": [container(both.clone(), both.clone())]}), "Guaranteed"),
-            (json!({"containers": [container(both.clone(), both.clone()), {}]}), "Burstable"),
+            (json!({"containers": [container(&both, &both)]}), "Guaranteed"),
+            (json!({"containers": [container(&both, &both), {}]}), "Burstable"),
             (
-                json!({"containers": [container(both.clone(), json!({"cpu": "500m", "memory": "1Gi"}))]}),
+                json!({"containers": [container(&both, &json!({"cpu": "500m", "memory": "1Gi"}))]}),
                 "Burstable",
             ),
-            (json!({"containers": [container(json!({}), json!({"cpu": "1"}))]}), "Burstable"),
-            (
-                json!({"containers": [{}], "resources": {"limits": both.clone(), "requests": both.clone()}}),
-                "Guaranteed",
-            ),
-            (json!({"containers": [container(both.clone(), both)], "resources": {}}), "BestEffort"),
+            (json!({"containers": [container(&json!({}), &json!({"cpu": "1"}))]}), "Burstable"),
+            (json!({"containers": [{}], "resources": {"limits": both, "requests": both}}), "Guaranteed"),
+            (json!({"containers": [container(&both, &both)], "resources": {}}), "BestEffort"),
         ];
         for (spec, class) in cases {
             assert_eq!(quality_of_service(&spec), class, "{spec}");

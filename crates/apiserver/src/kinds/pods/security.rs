@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::containers::all;
 use super::volumes::local_path;
 use crate::field::Error;
+use crate::kinds::internal;
 use crate::kinds::walk::{At, Faults, is_empty};
 use crate::names;
 
@@ -43,8 +44,8 @@ pub(super) fn validate_container(context: &At<'_>, host_users: bool) -> Faults {
     faults.extend(validate_seccomp(&context.child("seccompProfile")));
     if context.child("allowPrivilegeEscalation").value == &Value::Bool(false) {
         let conflict = |what: &str| {
-            let detail =
-                format!("{}: cannot set `allowPrivilegeEscalation` to false and {what}", show(context.value));
+            let shown = internal::show("SecurityContext", context.value);
+            let detail = format!("{shown}: cannot set `allowPrivilegeEscalation` to false and {what}");
             Error { value: None, ..context.invalid(detail) }
         };
         if context.is_true("privileged") {
@@ -57,43 +58,6 @@ pub(super) fn validate_container(context: &At<'_>, host_users: bool) -> Faults {
     faults.extend(validate_windows_options(&context.child("windowsOptions")));
     faults.extend(validate_app_armor(&context.child("appArmorProfile")));
     faults
-}
-
-/// A security context as messages show it: with Go's names, and every field.
-fn show(context: &Value) -> String {
-    let names = [
-        ("Capabilities", "capabilities"),
-        ("Privileged", "privileged"),
-        ("SELinuxOptions", "seLinuxOptions"),
-        ("WindowsOptions", "windowsOptions"),
-        ("RunAsUser", "runAsUser"),
-        ("RunAsGroup", "runAsGroup"),
-        ("RunAsNonRoot", "runAsNonRoot"),
-        ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
-        ("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
-        ("ProcMount", "procMount"),
-        ("SeccompProfile", "seccompProfile"),
-        ("AppArmorProfile", "appArmorProfile"),
-    ];
-    let parts = names.map(|(shown, name)| format!("{shown:?}:{}", show_part(name, &context[name])));
-    format!("{{{}}}", parts.join(","))
-}
-
-fn show_part(name: &str, value: &Value) -> String {
-    let fields: &[(&str, &str)] = match name {
-        "capabilities" => &[("Add", "add"), ("Drop", "drop")],
-        "seccompProfile" | "appArmorProfile" => &[("Type", "type"), ("LocalhostProfile", "localhostProfile")],
-        "seLinuxOptions" => &[("User", "user"), ("Role", "role"), ("Type", "type"), ("Level", "level")],
-        _ => &[],
-    };
-    if value.is_null() || fields.is_empty() {
-        return value.to_string();
-    }
-    let text = name == "seLinuxOptions";
-    let part =
-        |key: &str| if value[key].is_null() && text { "\"\"".to_owned() } else { value[key].to_string() };
-    let parts: Vec<String> = fields.iter().map(|(shown, key)| format!("{shown:?}:{}", part(key))).collect();
-    format!("{{{}}}", parts.join(","))
 }
 
 pub(super) fn validate_pod(spec: &At<'_>) -> Faults {
@@ -120,7 +84,8 @@ pub(super) fn validate_pod(spec: &At<'_>) -> Faults {
     faults.extend(validate_windows_options(&context.child("windowsOptions")));
     faults.extend(validate_app_armor(&context.child("appArmorProfile")));
     faults.extend(one_of("supplementalGroupsPolicy", &["Merge", "Strict"]));
-    faults.extend(one_of("seLinuxChangePolicy", &["MountOption", "Recursive"]));
+    // The other policy is behind a feature that is off in this release.
+    faults.extend(one_of("seLinuxChangePolicy", &["Recursive"]));
     faults
 }
 
@@ -170,7 +135,7 @@ fn validate_seccomp(profile: &At<'_>) -> Faults {
             faults.push(local.required("must be set when seccomp type is Localhost"));
         }
     } else if local.is_set() {
-        let shown = show_part("seccompProfile", profile.value);
+        let shown = internal::show("SeccompProfile", profile.value);
         let detail = format!("{shown}: can only be set when seccomp type is Localhost");
         faults.push(Error { value: None, ..local.invalid(detail) });
     }

@@ -8,6 +8,7 @@ use super::containers::{self, Pod};
 use super::volumes::{self, Owner};
 use super::{env, resources, scheduling, security};
 use crate::field::{Error, Path};
+use crate::kinds::internal;
 use crate::kinds::selectors::{self, validate_labels};
 use crate::kinds::walk::{At, Faults, is_empty, list, text};
 use crate::names;
@@ -199,11 +200,7 @@ fn validate_claims(claims: &At<'_>, owner: Owner<'_>) -> Faults {
             _ => Some("at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
         };
         faults.extend(wrong.map(|why| {
-            let [own, template] = sources.each_ref().map(|source| source.value);
-            let shown = format!(
-                "{{\"Name\":{},\"ResourceClaimName\":{own},\"ResourceClaimTemplateName\":{template}}}: {why}",
-                Value::from(name.str())
-            );
+            let shown = format!("{}: {why}", internal::show("PodResourceClaim", claim.value));
             Error { value: None, ..claim.invalid(shown) }
         }));
         for source in sources.iter().filter(|source| source.is_set()) {
@@ -256,7 +253,7 @@ fn validate_dns(spec: &At<'_>) -> Faults {
         );
     }
     for search in searches.items().filter(|search| search.str() != ".") {
-        let name = search.str().strip_suffix('.').unwrap_or(search.str());
+        let name = search.str().strip_suffix('.').unwrap_or_else(|| search.str());
         let wrong = names::dns1123_subdomain_with_underscore(name);
         faults.extend(wrong.into_iter().map(|why| Error::invalid(&search.path, name, why)));
     }

@@ -1,5 +1,7 @@
 //! Expectations are the real server's own answers.
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -7,9 +9,14 @@ use super::*;
 use crate::schema::facts::Facts;
 use crate::schema::parse::Document;
 
-pub(crate) fn document() -> Document {
+static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     let facts = Facts::from_json(include_bytes!("../testdata/facts.json")).unwrap();
     Document::parse(include_bytes!("../testdata/openapi.json"), &facts).unwrap()
+});
+
+/// A part of the real documents, without descriptions.
+pub(crate) fn document() -> &'static Document {
+    &DOCUMENT
 }
 
 fn schema(kind: &str) -> Schema {
@@ -404,12 +411,9 @@ fn pointers_keep_what_was_set_on_purpose() {
         json!({"metadata": {}, "spec": {"holderIdentity": "", "renewTime": "2019-12-31T22:00:00.123456Z"}}),
         &[],
     );
-    check(
-        "Lease",
-        r#"{"spec":{"renewTime":"0001-01-01T00:00:00.000000Z"}}"#,
-        json!({"metadata": {}, "spec": {"renewTime": null}}),
-        &[],
-    );
+    // Go shows a zero time that was set on purpose as null, and reads that as none.
+    let zero = json!({"spec": {"renewTime": "0001-01-01T00:00:00.000000Z"}});
+    assert_eq!(decode(&schema("Lease"), zero).unwrap().value["spec"], json!({"renewTime": null}));
 }
 
 #[test]

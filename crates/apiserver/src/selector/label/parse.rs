@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Error, Operator, Requirement, listed};
+use super::{Error, Operator, Requirement};
 use crate::{field, names};
 
 const BINARY_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
@@ -143,7 +143,7 @@ impl Parser {
             Operator::In | Operator::NotIn => self.values()?,
             _ => BTreeSet::from([self.value()?]),
         };
-        Requirement::new(&key, operator, listed(values))
+        Requirement::new(&key, operator, values.into_iter().collect())
     }
 
     fn operator(&mut self) -> Result<Operator, Error> {

@@ -1,7 +1,0 @@
-//! The core group.
-use super::Strategy;
-
-pub(super) fn strategy(_kind: &str) -> &'static Strategy {
-    const PLAIN: &Strategy = &Strategy::PLAIN;
-    PLAIN
-}

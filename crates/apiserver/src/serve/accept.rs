@@ -1,0 +1,153 @@
+//! Content negotiation: which of the forms we can write a client wants.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE};
+
+use crate::protobuf;
+use crate::status::{Error, Result};
+use crate::table::MetaVersion;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Json,
+    Yaml,
+    /// Only for clients that take nothing else: JSON is what we store.
+    Protobuf,
+}
+
+/// What an object is turned into before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Whole,
+    Table(MetaVersion),
+    PartialMetadata(MetaVersion),
+    PartialMetadataList(MetaVersion),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accept {
+    pub encoding: Encoding,
+    pub form: Form,
+    /// Line breaks and indentation, as browsers and `?pretty=true` get.
+    pub pretty: bool,
+}
+
+const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
+                        application/vnd.kubernetes.protobuf";
+
+impl Accept {
+    /// The first acceptable clause wins; clients list theirs in order of preference.
+    pub fn negotiate(headers: &HeaderMap, pretty: bool) -> Result<Accept> {
+        let plain = Accept { encoding: Encoding::Json, form: Form::Whole, pretty };
+        let text = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let text = text.collect::<Vec<_>>().join(",");
+        if text.trim().is_empty() {
+            return Ok(plain);
+        }
+        let mut clauses: Vec<Clause<'_>> = text.split(',').map(Clause::parse).collect();
+        clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
+        let accepted: Vec<(Encoding, Form)> = clauses.iter().filter_map(Clause::accepted).collect();
+        let readable = accepted.iter().find(|(encoding, _)| *encoding != Encoding::Protobuf);
+        readable
+            .or(accepted.first())
+            .map(|(encoding, form)| Accept { encoding: *encoding, form: *form, pretty })
+            .ok_or_else(|| Error::not_acceptable(ACCEPTED))
+    }
+}
+
+struct Clause<'a> {
+    media: &'a str,
+    quality: f64,
+    as_: Option<&'a str>,
+    group: Option<&'a str>,
+    version: Option<&'a str>,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let mut clause =
+            Clause { media: parts.next().unwrap_or(""), quality: 1.0, as_: None, group: None, version: None };
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            match key.trim() {
+                "q" => clause.quality = value.trim().parse().unwrap_or(1.0),
+                "as" => clause.as_ = Some(value),
+                "g" => clause.group = Some(value),
+                "v" => clause.version = Some(value),
+                _ => {}
+            }
+        }
+        clause
+    }
+
+    fn accepted(&self) -> Option<(Encoding, Form)> {
+        let encoding = match self.media {
+            "application/json" | "*/*" | "application/*" => Encoding::Json,
+            "application/yaml" => Encoding::Yaml,
+            protobuf::MEDIA_TYPE if self.as_.is_none() => Encoding::Protobuf,
+            _ => return None,
+        };
+        let version = self.version.and_then(MetaVersion::parse).filter(|_| self.group == Some("meta.k8s.io"));
+        let form = match self.as_ {
+            None => Form::Whole,
+            Some("Table") => Form::Table(version?),
+            Some("PartialObjectMetadata") => Form::PartialMetadata(version?),
+            Some("PartialObjectMetadataList") => Form::PartialMetadataList(version?),
+            Some(_) => return None,
+        };
+        Some((encoding, form))
+    }
+}
+
+/// What a body is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyType {
+    Json,
+    Yaml,
+    Protobuf,
+    Other,
+}
+
+/// The media type of a body, without its parameters; JSON when the client says nothing.
+pub fn body_type(headers: &HeaderMap) -> (BodyType, String) {
+    let Some(text) = headers.get(CONTENT_TYPE) else { return (BodyType::Json, String::new()) };
+    let media = text.to_str().unwrap_or("").split(';').next().unwrap_or("").trim().to_owned();
+    let kind = match media.as_str() {
+        "application/json" => BodyType::Json,
+        "application/yaml" => BodyType::Yaml,
+        protobuf::MEDIA_TYPE => BodyType::Protobuf,
+        _ => BodyType::Other,
+    };
+    (kind, media)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expected: Option<(Encoding, Form)>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, header.parse().expect("a header"));
+        let got = Accept::negotiate(&headers, false).ok().map(|accept| (accept.encoding, accept.form));
+        assert_eq!(got, expected, "{header}");
+    }
+
+    #[test]
+    fn the_first_clause_we_can_write_wins() {
+        check("", Some((Encoding::Json, Form::Whole)));
+        check("*/*", Some((Encoding::Json, Form::Whole)));
+        check("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Form::Whole)));
+        check("application/vnd.kubernetes.protobuf", Some((Encoding::Protobuf, Form::Whole)));
+        check("application/xml", None);
+        check("application/yaml", Some((Encoding::Yaml, Form::Whole)));
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            Some((Encoding::Json, Form::Table(MetaVersion::V1))),
+        );
+        check(
+            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+            Some((Encoding::Json, Form::Whole)),
+        );
+        check("application/json;q=0.5,application/yaml", Some((Encoding::Yaml, Form::Whole)));
+    }
+}

@@ -1,0 +1,80 @@
+//! What every cluster has from its start: namespaces, the stock roles, priority classes and the
+//! `kubernetes` Service.
+
+use serde_json::{Value, json};
+
+use super::services::{self, Range};
+use super::{Options, object, write};
+use crate::catalog::Catalog;
+use crate::context::Context;
+use crate::store::{Expect, Key, Op, Store};
+
+/// Makes what is missing; what is there stays as it is, whoever changed it.
+pub(crate) async fn fill(store: &Store, context: &Context, options: &Options) {
+    let text = crate::data::read("bootstrap").expect("the data file has bootstrap objects");
+    let mut objects: Vec<Value> = serde_json::from_slice(&text).expect("bootstrap objects are JSON");
+    objects.extend(own_network(options, context));
+    let catalog = Catalog::default();
+    let missing: Vec<Op> =
+        objects.into_iter().filter_map(|object| missing(store, context, &catalog, object)).collect();
+    if missing.is_empty() {
+        return;
+    }
+    // Nobody else writes yet; a disk that refuses is reported by the first write of a client.
+    if let Err(error) = store.commit(missing).await {
+        tracing::error!(%error, "the objects that every cluster starts with could not be stored");
+    }
+}
+
+fn missing(store: &Store, context: &Context, catalog: &Catalog, mut object: Value) -> Option<Op> {
+    let api_version = object["apiVersion"].as_str()?.to_owned();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let resource = catalog.resource_of_kind(group, version, object["kind"].as_str()?)?;
+    let namespace = object::text(&object, &["metadata", "namespace"]).to_owned();
+    let key = Key::new(resource.storage.clone(), namespace, object::text(&object, &["metadata", "name"]));
+    if store.get(&key).is_some() {
+        return None;
+    }
+    let generation = crate::kinds::strategy(group, &resource.kind).generation;
+    let metadata = object::metadata(&mut object);
+    metadata.insert("uid".into(), context.uid().into());
+    metadata.insert("creationTimestamp".into(), context.now_seconds().into());
+    if generation != crate::kinds::Generation::Never {
+        metadata.insert("generation".into(), 1.into());
+    }
+    let labels = write::labels(&object);
+    Some(Op::Put { key, expect: Expect::Absent, body: object::encode(&object).into(), labels })
+}
+
+/// The range of Service addresses, and the Service by which pods reach this server.
+fn own_network(options: &Options, context: &Context) -> Vec<Value> {
+    let Some(range) = Range::parse(&options.service_range) else { return Vec::new() };
+    let address = range.first().to_string();
+    vec![
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes"},
+            "spec": {"cidrs": [options.service_range]},
+            "status": {"conditions": [{
+                "type": "Ready", "status": "True", "reason": "",
+                "message": "Kubernetes default Service CIDR is ready",
+                "lastTransitionTime": context.now_seconds(),
+            }]},
+        }),
+        services::address_object(&address, "default", "kubernetes"),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "name": "kubernetes", "namespace": "default",
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {
+                "clusterIP": address, "clusterIPs": [address], "internalTrafficPolicy": "Cluster",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": options.port}],
+                "sessionAffinity": "None", "type": "ClusterIP",
+            },
+            "status": {"loadBalancer": {}},
+        }),
+    ]
+}

@@ -1,0 +1,156 @@
+//! One request to a resource, with all that its handlers need.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use super::accept::{Accept, Form};
+use super::info::Info;
+use super::object::{self, Naming};
+use super::query::Query;
+use super::respond::Reply;
+use super::{Inner, print};
+use crate::auth::User;
+use crate::catalog::Resource;
+use crate::kinds::{self, Strategy};
+use crate::status::{Error, Result};
+use crate::store::{Entry, Key};
+
+/// One request, past authentication and authorisation.
+pub(crate) struct Call {
+    pub(crate) server: Arc<Inner>,
+    pub(crate) info: Info,
+    pub(crate) query: Query,
+    pub(crate) accept: Accept,
+    pub(crate) headers: HeaderMap,
+    pub(crate) user: User,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) api_version: String,
+    /// Collected for the response's `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call {
+    pub(crate) fn naming(&self) -> Naming<'_> {
+        Naming { kind: &self.resource.kind, api_version: &self.api_version }
+    }
+
+    pub(crate) fn strategy(&self) -> &'static Strategy {
+        strategy(&self.resource)
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Key {
+        let namespace = if self.resource.namespaced { self.info.namespace.as_str() } else { "" };
+        Key::new(self.resource.storage.clone(), namespace, name)
+    }
+
+    pub(crate) fn entry(&self, name: &str) -> Result<Arc<Entry>> {
+        self.server.store.get(&self.key(name)).ok_or_else(|| self.not_found(name))
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> Error {
+        Error::not_found(&self.resource.group_resource(), name)
+    }
+
+    /// The stored object as this version of the resource shows it.
+    pub(crate) fn value(&self, revision: u64, body: &[u8]) -> Value {
+        view(&self.resource, &self.api_version, revision, body)
+    }
+
+    /// The name under which a writer's fields are remembered.
+    pub(crate) fn field_manager(&self) -> String {
+        if let Some(name) = self.query.text("fieldManager") {
+            return name.to_owned();
+        }
+        let agent = self.headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let agent = agent.unwrap_or("");
+        let name = agent.split('/').next().unwrap_or("");
+        if name.is_empty() { "unknown".to_owned() } else { name.chars().take(128).collect() }
+    }
+
+    /// One object, in the form the client asked for.
+    pub(crate) fn reply(&self, code: http::StatusCode, revision: u64, body: &[u8]) -> Result<Reply> {
+        if self.accept.form == Form::Whole && stored_as_served(&self.resource) {
+            let mut text = Vec::with_capacity(body.len() + 128);
+            object::render(&mut text, Some(self.naming()), revision, body);
+            text.push(b'\n');
+            return Ok(Reply::Text(code, text));
+        }
+        self.reply_value(code, self.value(revision, body))
+    }
+
+    /// One object that is at hand as a value.
+    pub(crate) fn reply_value(&self, code: http::StatusCode, value: Value) -> Result<Reply> {
+        Ok(Reply::Value(code, print::object(self, value)?))
+    }
+}
+
+/// The strategy of a resource, built-in or custom.
+pub(crate) fn strategy(resource: &Resource) -> &'static Strategy {
+    static CUSTOM: Strategy =
+        Strategy { generation: kinds::Generation::Spec, unconditional_update: false, ..Strategy::PLAIN };
+    static CUSTOM_WITH_STATUS: Strategy = Strategy {
+        status: true,
+        generation: kinds::Generation::Spec,
+        unconditional_update: false,
+        ..Strategy::PLAIN
+    };
+    match &resource.custom {
+        None => kinds::strategy(&resource.group, &resource.kind),
+        Some(custom) if custom.version().status => &CUSTOM_WITH_STATUS,
+        Some(_) => &CUSTOM,
+    }
+}
+
+/// Whether the stored text can be sent as it is: no other version, no defaults to fill in on reading.
+pub(crate) fn stored_as_served(resource: &Resource) -> bool {
+    match &resource.custom {
+        None => kinds::convert::storage(&resource.group, &resource.kind)
+            .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version),
+        Some(custom) => !custom.crd.storage().is_some_and(|version| version.has_defaults),
+    }
+}
+
+/// A stored object as one version of its resource shows it.
+pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: &[u8]) -> Value {
+    let naming = Naming { kind: &resource.kind, api_version };
+    if stored_as_served(resource) {
+        return object::decode(Some(naming), revision, body);
+    }
+    match kinds::convert::storage(&resource.group, &resource.kind) {
+        Some((group, version)) => {
+            let stored = crate::catalog::group_version(group, version);
+            let value = object::decode(Some(Naming { api_version: &stored, ..naming }), revision, body);
+            kinds::convert::convert(group, version, &resource.kind, value, &resource.group, &resource.version)
+        }
+        None => {
+            // A default that was added to the CRD later shows on objects stored before.
+            let mut value = object::decode(Some(naming), revision, body);
+            let stored = resource.custom.as_ref().and_then(|custom| custom.crd.storage());
+            if let Some(schema) = stored.and_then(|version| version.schema.as_ref()) {
+                crate::schema::default::default(schema, &mut value);
+            }
+            value
+        }
+    }
+}
+
+/// The text to store of an object of one version of its resource.
+pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
+    if resource.custom.is_none()
+        && !stored_as_served(resource)
+        && let Some((group, version)) = kinds::convert::storage(&resource.group, &resource.kind)
+    {
+        let converted = kinds::convert::convert(
+            &resource.group,
+            &resource.version,
+            &resource.kind,
+            object.clone(),
+            group,
+            version,
+        );
+        return object::encode(&converted).into();
+    }
+    object::encode(object).into()
+}

@@ -1,0 +1,133 @@
+//! Create: from an object that a client sent to one that is stored.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::admit::Write;
+use super::call::{Call, store_form};
+use super::object::{metadata, text};
+use super::ownership::Ownership;
+use super::parts::Part;
+use super::query::FieldValidation;
+use super::respond::Reply;
+use super::write::{self, Managed, Stored};
+use super::{admit, incoming, services};
+use crate::admission::Operation;
+use crate::kinds::{self, Generation};
+use crate::status::{Error, Result};
+use crate::store::{CommitError, Expect, Op};
+
+/// How often another name is tried when a generated one is taken.
+const NAME_TRIES: usize = 8;
+
+pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
+    let dry_run = call.query.dry_run("CreateOptions")?;
+    let validation = call.query.field_validation("CreateOptions")?;
+    write::check_field_manager(call, "CreateOptions")?;
+    let object = decode(call, &body, validation)?;
+    let stored = insert(call, object, Managed::Track, dry_run).await?;
+    call.reply(StatusCode::CREATED, stored.revision, &stored.body)
+}
+
+fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
+    let parsed = incoming::read(&call.resource, &call.headers, body)?;
+    incoming::object(&call.resource, parsed, validation, &mut call.warnings)
+}
+
+/// Stores a new object. The name may still have to be generated.
+pub(crate) async fn insert(
+    call: &mut Call,
+    mut object: Value,
+    managed: Managed,
+    dry_run: bool,
+) -> Result<Stored> {
+    write::check_namespace(call, &mut object)?;
+    let generated = text(&object, &["metadata", "name"]).is_empty();
+    for attempt in 1.. {
+        let mut candidate = object.clone();
+        if generated {
+            generate_name(call, &mut candidate);
+        }
+        match insert_once(call, candidate, managed, dry_run).await {
+            Err(error) if generated && error.reason == "AlreadyExists" && attempt < NAME_TRIES => continue,
+            result => return result,
+        }
+    }
+    unreachable!("the loop ends by returning")
+}
+
+fn generate_name(call: &Call, object: &mut Value) {
+    const LONGEST_BASE: usize = 63 - 5;
+    let base = text(object, &["metadata", "generateName"]);
+    if base.is_empty() {
+        return;
+    }
+    let base: String = base.chars().take(LONGEST_BASE).collect();
+    let name = format!("{base}{}", call.server.context.name_suffix());
+    metadata(object).insert("name".into(), name.into());
+}
+
+async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
+    let name = text(&object, &["metadata", "name"]).to_owned();
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata(&mut object).remove(key);
+    }
+    let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
+    admit::mutate(call, &write, &mut object).await?;
+    if managed == Managed::Track {
+        Ownership::of(call, Part::Whole).update(None, &mut object);
+    }
+    prepare(call, &mut object);
+    let mut allocation = services::allocate(call, &mut object, None).await?;
+    let errors = write::validate_create(call, &object);
+    if !errors.is_empty() {
+        return Err(Error::invalid(&call.resource.group, &call.resource.kind, &name, &errors));
+    }
+    if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+        return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
+    }
+    admit::validate(call, &write, Some(&object)).await?;
+    let key = call.key(&name);
+    let body = store_form(&call.resource, &object);
+    if dry_run {
+        return match call.server.store.get(&key) {
+            Some(_) => Err(Error::already_exists(&call.resource.group_resource(), &name)),
+            None => Ok(Stored { revision: 0, body }),
+        };
+    }
+    let labels = write::labels(&object);
+    let mut ops = vec![Op::Put { key, expect: Expect::Absent, body: body.clone(), labels }];
+    ops.append(&mut allocation.ops);
+    match call.server.store.commit(ops).await {
+        Ok(committed) => Ok(Stored { revision: committed.revisions[0], body }),
+        Err(CommitError::Conflict { index: 0, .. }) => {
+            Err(Error::already_exists(&call.resource.group_resource(), &name))
+        }
+        Err(error) => Err(write::commit_failed(&error)),
+    }
+}
+
+/// What the server decides about a new object, whatever the client wrote.
+fn prepare(call: &Call, object: &mut Value) {
+    let strategy = call.strategy();
+    let context = &call.server.context;
+    if strategy.status
+        && let Some(object) = object.as_object_mut()
+    {
+        object.remove("status");
+    }
+    let metadata = metadata(object);
+    metadata.insert("uid".into(), context.uid().into());
+    metadata.insert("creationTimestamp".into(), context.now_seconds().into());
+    match strategy.generation {
+        Generation::Never => {}
+        Generation::Spec | Generation::SpecAndAnnotations => {
+            metadata.insert("generation".into(), 1.into());
+        }
+    }
+    if call.resource.custom.is_none() {
+        write::complete(&call.resource, object);
+        (kinds::strategy(&call.resource.group, &call.resource.kind).prepare_create)(object);
+    }
+}

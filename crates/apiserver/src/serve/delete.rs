@@ -1,0 +1,345 @@
+//! Delete: at once, after a grace period, or when the last finalizer is gone.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::call::{Call, store_form};
+use super::object::{metadata, text};
+use super::respond::Reply;
+use super::select::Selection;
+use super::{admit, crds, incoming, services, write};
+
+use crate::catalog;
+use crate::context::rfc3339;
+use crate::field;
+use crate::schema::decode::decode_json;
+use crate::schema::raw::Json;
+use crate::status::{Error, GroupResource, Result};
+use crate::store::{CommitError, Entry, Expect, ListAt, ListQuery, Op};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+                           propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+                           this warning";
+
+/// What a deletion asks for, from its body or its query.
+#[derive(Debug, Clone, Default)]
+struct Options {
+    grace: Option<i64>,
+    uid: Option<String>,
+    revision: Option<String>,
+    propagation: Option<String>,
+    orphan_dependents: Option<bool>,
+    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
+    orphan_by_default: bool,
+    dry_run: bool,
+}
+
+impl Options {
+    fn parse(call: &Call, body: &[u8]) -> Result<Options> {
+        let mut options = Options { dry_run: call.query.dry_run("DeleteOptions")?, ..Options::default() };
+        if body.is_empty() {
+            options.grace = call.query.number("gracePeriodSeconds")?;
+            options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
+            options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
+        } else {
+            options.read(incoming::parse(&call.headers, body, "v1", "DeleteOptions")?)?;
+        }
+        options.validate()?;
+        options.orphan_by_default =
+            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers")
+                && call.resource.custom.is_none();
+        Ok(options)
+    }
+
+    fn read(&mut self, json: Json) -> Result<()> {
+        let schema = catalog::builtin_definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions");
+        let schema = schema.expect("DeleteOptions has a schema");
+        let decoded = decode_json(&schema, json).map_err(|why| Error::bad_request(why.to_string()))?;
+        let body = &decoded.value;
+        let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
+        if kind != "DeleteOptions" {
+            let version = body["apiVersion"].as_str().unwrap_or("v1");
+            return Err(Error::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        self.grace = body["gracePeriodSeconds"].as_i64();
+        self.uid = word(&body["preconditions"]["uid"]);
+        self.revision = word(&body["preconditions"]["resourceVersion"]);
+        self.propagation = word(&body["propagationPolicy"]);
+        self.orphan_dependents = body["orphanDependents"].as_bool();
+        let dry_run: Vec<&str> =
+            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if dry_run.iter().any(|value| *value != "All") {
+            let path = field::Path::new("dryRun");
+            let errors = [field::Error::not_supported(&path, json!(dry_run), &["All"])];
+            return Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors));
+        }
+        self.dry_run |= !dry_run.is_empty();
+        Ok(())
+    }
+
+    fn validate(&self) -> Result<()> {
+        let mut errors = Vec::new();
+        let path = field::Path::new("propagationPolicy");
+        if self.propagation.is_some() && self.orphan_dependents.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(field::Error::invalid(&path, self.propagation.clone(), why));
+        }
+        let known = ["Foreground", "Background", "Orphan", ""];
+        if let Some(policy) = self.propagation.as_deref().filter(|policy| !known.contains(policy)) {
+            errors.push(field::Error::not_supported(
+                &path,
+                policy,
+                &["Foreground", "Background", "Orphan", "nil"],
+            ));
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
+    }
+
+    /// The finalizers an object gets for its dependents' sake, in place of those it had.
+    fn dependents_finalizers(&self, object: &Value) -> Option<Vec<Value>> {
+        let has = |name: &str| finalizers(object).any(|one| one == name);
+        let (orphan, foreground) = match (self.propagation.as_deref(), self.orphan_dependents) {
+            (Some("Orphan"), _) | (None, Some(true)) => (true, false),
+            (Some("Foreground"), _) => (false, true),
+            (Some(_), _) | (None, Some(false)) => (false, false),
+            (None, None) => (has(ORPHAN) || self.orphan_by_default, has(FOREGROUND) && !has(ORPHAN)),
+        };
+        if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
+            return None;
+        }
+        let rest = finalizers(object).filter(|one| *one != ORPHAN && *one != FOREGROUND);
+        let mut wanted: Vec<Value> = rest.map(Value::from).collect();
+        wanted.extend(orphan.then(|| ORPHAN.into()));
+        wanted.extend(foreground.then(|| FOREGROUND.into()));
+        Some(wanted)
+    }
+}
+
+fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
+    let options = Options::parse(call, &body)?;
+    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if unsaid && &*call.resource.storage == "batch/jobs" {
+        call.warnings.push(JOB_WARNING.to_owned());
+    }
+    let name = call.info.name.clone();
+    let (object, gone) = remove(call, &name, &options).await?;
+    let whole = !gone || returns_object(call);
+    if whole {
+        return call.reply_value(StatusCode::OK, object);
+    }
+    let mut details = json!({"name": name, "kind": &*call.resource.plural, "uid": object["metadata"]["uid"]});
+    if !call.resource.group.is_empty() {
+        details["group"] = (*call.resource.group).into();
+    }
+    Ok(Reply::ok(json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    })))
+}
+
+/// Some kinds answer with the object that is gone, most with a Status.
+fn returns_object(call: &Call) -> bool {
+    let resource = &call.resource;
+    match &*resource.group {
+        "" => matches!(
+            &*resource.plural,
+            "resourcequotas"
+                | "persistentvolumes"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "namespaces"
+                | "pods"
+                | "services"
+                | "podtemplates"
+        ),
+        "resource.k8s.io" => true,
+        "storage.k8s.io" => &*resource.plural != "csistoragecapacities",
+        _ => false,
+    }
+}
+
+/// Marks an object for deletion or removes it; tells which, with the object's last state.
+async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value, bool)> {
+    loop {
+        let entry = call.entry(name)?;
+        let current = call.value(entry.revision, &entry.body);
+        check_preconditions(call, name, options, &current)?;
+        admit::delete(call, name, &current, options.dry_run).await?;
+        match remove_once(call, name, options, &entry, &current).await? {
+            Some(done) => return Ok(done),
+            None => continue,
+        }
+    }
+}
+
+fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
+    // The kind stands where the resource is expected, as on a stock server.
+    let kind = GroupResource::new(&call.resource.group, &call.resource.kind);
+    let checks = [
+        ("UID", "uid", &options.uid, "deleted and then recreated"),
+        ("ResourceVersion", "resourceVersion", &options.revision, "modified"),
+    ];
+    for (word, key, wanted, what) in checks {
+        let stored = text(current, &["metadata", key]);
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) {
+            let why = format!(
+                "the {word} in the precondition ({wanted}) does not match the {word} in record ({stored}). The object might have been {what}"
+            );
+            return Err(Error::conflict(&kind, name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// One attempt; nothing when somebody else changed the object meanwhile.
+async fn remove_once(
+    call: &Call,
+    name: &str,
+    options: &Options,
+    entry: &Entry,
+    current: &Value,
+) -> Result<Option<(Value, bool)>> {
+    let mut object = current.clone();
+    let grace = grace_period(call, options, current);
+    if let Some(wanted) = options.dependents_finalizers(current) {
+        match wanted.is_empty() {
+            true => metadata(&mut object).remove("finalizers"),
+            false => metadata(&mut object).insert("finalizers".into(), wanted.into()),
+        };
+    }
+    if crds::is_definition(call) {
+        crds::mark_going(&call.server, &mut object);
+    }
+    let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
+    let key = call.key(name);
+    if !held {
+        if options.dry_run {
+            return Ok(Some((object, true)));
+        }
+        let mut ops = vec![Op::Delete { key, revision: Some(entry.revision) }];
+        ops.extend(services::release(call, current));
+        return match call.server.store.commit(ops).await {
+            Ok(committed) => {
+                metadata(&mut object)
+                    .insert("resourceVersion".into(), committed.revisions[0].to_string().into());
+                Ok(Some((if returns_object(call) { object } else { current.clone() }, true)))
+            }
+            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(write::commit_failed(&error)),
+        };
+    }
+    mark(call, &mut object, grace);
+    let body = store_form(&call.resource, &object);
+    if options.dry_run || *body == *entry.body {
+        return Ok(Some((object, false)));
+    }
+    let op = Op::Put { key, expect: Expect::Revision(entry.revision), body, labels: write::labels(&object) };
+    match call.server.store.commit(vec![op]).await {
+        Ok(committed) => {
+            metadata(&mut object).insert("resourceVersion".into(), committed.revisions[0].to_string().into());
+            Ok(Some((object, false)))
+        }
+        Err(CommitError::Conflict { .. }) => Ok(None),
+        Err(error) => Err(write::commit_failed(&error)),
+    }
+}
+
+/// A namespace stays until the namespace controller has emptied it.
+fn namespace_holds(call: &Call, object: &Value) -> bool {
+    &*call.resource.storage == "/namespaces"
+        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+}
+
+/// Only pods have a grace period; one that no node has taken goes at once.
+fn grace_period(call: &Call, options: &Options, current: &Value) -> i64 {
+    if &*call.resource.storage != "/pods" {
+        return 0;
+    }
+    let phase = text(current, &["status", "phase"]);
+    if text(current, &["spec", "nodeName"]).is_empty() || matches!(phase, "Failed" | "Succeeded") {
+        return 0;
+    }
+    let wanted = options.grace.filter(|grace| *grace >= 0);
+    let wanted = wanted.or_else(|| current["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
+    // A deletion that is under way can only be hastened.
+    match current["metadata"]["deletionGracePeriodSeconds"].as_i64() {
+        Some(running) if !text(current, &["metadata", "deletionTimestamp"]).is_empty() => wanted.min(running),
+        _ => wanted,
+    }
+}
+
+/// Says in the object that it is going, and by when.
+fn mark(call: &Call, object: &mut Value, grace: i64) {
+    let now = call.server.context.now();
+    let end = now + jiff::SignedDuration::from_secs(grace);
+    if crds::is_definition(call) {
+        // CRDs have a way of their own: no grace, no new generation.
+        metadata(object).entry("deletionTimestamp").or_insert_with(|| rfc3339(end).into());
+        return;
+    }
+    let namespace = &*call.resource.storage == "/namespaces";
+    let has_generation = call.strategy().generation != crate::kinds::Generation::Never;
+    let metadata = metadata(object);
+    let started = metadata.contains_key("deletionTimestamp");
+    let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if !started || running.is_some_and(|running| grace < running) {
+        metadata.insert("deletionTimestamp".into(), rfc3339(end).into());
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    }
+    // The first mark counts as a change of what is wanted.
+    if !started && (has_generation || metadata.contains_key("generation")) {
+        let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+    if namespace {
+        object["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// Deletes all that the selectors choose; each deletion stands alone.
+pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
+    let options = Options::parse(call, &body)?;
+    let selection = Selection::parse(call)?;
+    let namespace =
+        (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
+    let storage = call.resource.storage.clone();
+    let query = ListQuery { namespace: namespace.as_deref(), at: ListAt::Latest, ..ListQuery::all(&storage) };
+    let found = call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item));
+    let found = found.map_err(|_| Error::internal("the current state could not be read"))?;
+    let asked = call.info.namespace.clone();
+    let mut items = Vec::with_capacity(found.items.len());
+    for item in &found.items {
+        // Without a namespace in the address, objects of all of them go.
+        call.info.namespace = item.namespace.to_string();
+        match remove(call, &item.name, &options).await {
+            Ok(_) => items.push(call.value(item.entry.revision, &item.entry.body)),
+            Err(error) if error.code == 404 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    call.info.namespace = asked;
+    if call.resource.custom.is_none() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("kind");
+            item.remove("apiVersion");
+        }
+    }
+    let mut metadata = json!({"resourceVersion": found.revision.to_string()});
+    if call.resource.custom.is_some() {
+        metadata["continue"] = "".into();
+    }
+    Ok(Reply::ok(super::print::list(call, items, metadata)?))
+}

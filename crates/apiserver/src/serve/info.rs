@@ -1,0 +1,123 @@
+//! What a request is about, read from its method and path alone.
+
+use http::Method;
+
+/// A request's address, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Info {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths that
+    /// are no resources the method in lower case.
+    pub verb: &'static str,
+    pub path: String,
+    /// Whether the path is one of a resource (`/api/V/…`, `/apis/G/V/…`).
+    pub resource_path: bool,
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub resource: String,
+    pub name: String,
+    pub subresource: String,
+}
+
+impl Info {
+    /// `watch` tells whether the query asks for one; the rest is in the path.
+    pub fn parse(method: &Method, path: &str, watch: bool) -> Info {
+        let mut info = Info { verb: method_name(method), path: path.to_owned(), ..Info::default() };
+        let mut parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
+        let prefix = match parts.first().map(String::as_str) {
+            Some("api") => 2,
+            Some("apis") => 3,
+            _ => return info,
+        };
+        if parts.len() <= prefix {
+            return info;
+        }
+        let mut rest = parts.split_off(prefix);
+        info.version = parts.pop().unwrap_or_default();
+        if prefix == 3 {
+            info.group = parts.pop().unwrap_or_default();
+        }
+        info.resource_path = true;
+        // `/watch/` in front of a collection is the old way to ask for `?watch=1`.
+        let old_watch = rest[0] == "watch" && rest.len() > 1;
+        if old_watch {
+            rest.remove(0);
+        }
+        // A namespace is a resource too: its own parts follow its name directly.
+        if rest[0] == "namespaces" && rest.len() > 1 {
+            info.namespace = rest[1].clone();
+            let own_part = rest.len() > 2 && matches!(rest[2].as_str(), "status" | "finalize");
+            if rest.len() > 2 && !own_part {
+                rest.drain(..2);
+            }
+        }
+        let mut rest = rest.into_iter();
+        info.resource = rest.next().unwrap_or_default();
+        info.name = rest.next().unwrap_or_default();
+        info.subresource = rest.collect::<Vec<_>>().join("/");
+        info.verb = match (info.verb, info.name.is_empty()) {
+            ("get", _) if old_watch => "watch",
+            ("get", true) => {
+                if watch {
+                    "watch"
+                } else {
+                    "list"
+                }
+            }
+            ("get", false) => "get",
+            ("post", _) => "create",
+            ("put", _) => "update",
+            ("patch", _) => "patch",
+            ("delete", true) => "deletecollection",
+            (other, _) => other,
+        };
+        info
+    }
+}
+
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => "",
+    }
+}
+
+fn decode(part: &str) -> String {
+    percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: Method, path: &str, expected: &str) {
+        let (path, watch) = path.strip_suffix("?watch").map_or((path, false), |path| (path, true));
+        let i = Info::parse(&method, path, watch);
+        let parts = [i.verb, &i.group, &i.version, &i.namespace, &i.resource, &i.name, &i.subresource];
+        assert_eq!(parts.join(" | "), expected, "{path}");
+    }
+
+    #[test]
+    fn paths_are_taken_apart() {
+        check(Method::GET, "/api/v1/pods", "list |  | v1 |  | pods |  | ");
+        check(Method::GET, "/api/v1/pods?watch", "watch |  | v1 |  | pods |  | ");
+        check(Method::GET, "/api/v1/watch/pods", "watch |  | v1 |  | pods |  | ");
+        check(Method::GET, "/api/v1/namespaces/a/pods/b", "get |  | v1 | a | pods | b | ");
+        check(Method::PUT, "/api/v1/namespaces/a/pods/b/status", "update |  | v1 | a | pods | b | status");
+        check(Method::GET, "/api/v1/namespaces/a", "get |  | v1 | a | namespaces | a | ");
+        check(Method::PUT, "/api/v1/namespaces/a/finalize", "update |  | v1 | a | namespaces | a | finalize");
+        check(
+            Method::DELETE,
+            "/apis/apps/v1/namespaces/a/deployments",
+            "deletecollection | apps | v1 | a | deployments |  | ",
+        );
+        check(Method::PATCH, "/apis/g.io/v1/things/x%3Ay", "patch | g.io | v1 |  | things | x:y | ");
+        check(Method::GET, "/apis/apps/v1", "get |  |  |  |  |  | ");
+        check(Method::GET, "/healthz", "get |  |  |  |  |  | ");
+    }
+}

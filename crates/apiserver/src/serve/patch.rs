@@ -1,0 +1,249 @@
+//! Patch: JSON patch, merge patch, strategic merge patch and server-side apply.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::accept::body_type;
+use super::call::Call;
+use super::incoming;
+use super::object::{metadata, text};
+use super::ownership::Ownership;
+use super::parts::Part;
+use super::query::FieldValidation;
+use super::respond::Reply;
+use super::write::{self, Managed};
+use super::{create, update};
+use crate::apply::{self, Force};
+use crate::catalog::Resource;
+use crate::field;
+use crate::patch::{self, Patched, Unknown};
+use crate::schema::raw::Json;
+use crate::status::{Error, Result};
+
+/// The four ways to say what to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl Kind {
+    /// By the media type of the body. Custom resources have no strategic merge.
+    pub(crate) fn of(call: &Call) -> Result<Kind> {
+        let custom = call.resource.custom.is_some();
+        let (_, media) = body_type(&call.headers);
+        Ok(match media.as_str() {
+            "application/json-patch+json" => Kind::Json,
+            "application/merge-patch+json" => Kind::Merge,
+            "application/strategic-merge-patch+json" if !custom => Kind::Strategic,
+            "application/apply-patch+yaml" => Kind::Apply,
+            _ if custom => {
+                return Err(Error::unsupported_media_type(
+                    "the body of the request was in an unknown format - accepted media types include: \
+                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
+            }
+            // Built-in kinds are refused before they are looked at, in fewer words.
+            _ => {
+                let mut error = Error::unsupported_media_type("415: Unsupported Media Type");
+                error.details = Some(Box::new(json!({})));
+                return Err(error);
+            }
+        })
+    }
+}
+
+pub(crate) async fn patch(call: &mut Call, part: Part, body: Bytes) -> Result<Reply> {
+    let kind = Kind::of(call)?;
+    check_options(call, kind)?;
+    let dry_run = call.query.dry_run("PatchOptions")?;
+    let validation = call.query.field_validation("PatchOptions")?;
+    if kind == Kind::Apply {
+        return apply(call, part, &body, dry_run, validation).await;
+    }
+    let name = call.info.name.clone();
+    let resource = call.resource.clone();
+    let mut warnings = Vec::new();
+    let change = |current: &Value| {
+        warnings.clear();
+        let patched = patched(kind, &resource, current, &body, validation)?;
+        let new = checked(kind, &body, &resource, current, patched, validation, &mut warnings)?;
+        Ok((new, Managed::Track))
+    };
+    let stored = update::modify(call, &name, part, dry_run, change).await?;
+    call.warnings.append(&mut warnings);
+    call.reply(StatusCode::OK, stored.revision, &stored.body)
+}
+
+/// `force` and the manager's name go with apply only.
+fn check_options(call: &Call, kind: Kind) -> Result<()> {
+    write::check_field_manager(call, "PatchOptions")?;
+    let mut errors = Vec::new();
+    if kind == Kind::Apply && call.query.text("fieldManager").is_none() {
+        let path = field::Path::new("fieldManager");
+        errors.push(field::Error::required(&path, "is required for apply patch"));
+    }
+    if kind != Kind::Apply && call.query.get("force").is_some() {
+        let path = field::Path::new("force");
+        errors.push(field::Error::forbidden(&path, "may not be specified for non-apply patch"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", "PatchOptions", "", &errors)) }
+}
+
+/// The current object with the patch on it, not yet checked.
+pub(crate) fn patched(
+    kind: Kind,
+    resource: &Resource,
+    current: &Value,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Patched> {
+    let unknown = if validation == FieldValidation::Ignore { Unknown::Ignore } else { Unknown::Report };
+    match kind {
+        Kind::Json => patch::json(current, body, unknown),
+        Kind::Merge => patch::merge(current, body, unknown),
+        Kind::Strategic => {
+            let schema = resource.schema().expect("built-in kinds have schemas");
+            patch::strategic(&schema, current, body)
+        }
+        Kind::Apply => unreachable!("apply has its own path"),
+    }
+}
+
+/// A patched object is decoded like one that was sent whole.
+pub(crate) fn checked(
+    kind: Kind,
+    body: &[u8],
+    resource: &Resource,
+    current: &Value,
+    patched: Patched,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value> {
+    incoming::report(resource, patched.strict, validation, warnings)?;
+    let text_of_it = patched.object.to_string();
+    let mut new =
+        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
+            let refused = error.code == 400 && !error.message.contains("strict decoding error");
+            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
+        })?;
+    // A patch can neither take an object's name away nor give it another.
+    update::check_name(text(current, &["metadata", "name"]), &new)?;
+    if text(&new, &["metadata", "namespace"]).is_empty()
+        && let Some(value) = current["metadata"].get("namespace")
+    {
+        metadata(&mut new).insert("namespace".into(), value.clone());
+    }
+    Ok(new)
+}
+
+/// A patch whose result is no object of the kind: the patch is to blame, and shown.
+fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
+    let prefix = format!(
+        "{} in version {:?} cannot be handled as a {}: ",
+        resource.kind, &*resource.version, resource.kind
+    );
+    let why = why.strip_prefix(&prefix).unwrap_or(why);
+    let path = field::Path::new("patch");
+    let fault = match (kind, serde_json::from_slice(body)) {
+        (Kind::Strategic, Ok(patch)) => field::Error::invalid(
+            &path,
+            patch::go_text(&patch),
+            converter_words(why).unwrap_or_else(|| why.to_owned()),
+        ),
+        _ => field::Error::invalid(&path, patched, why),
+    };
+    Error::invalid("", "", "", &[fault])
+}
+
+/// What Go's converter says where its JSON decoder says "cannot unmarshal WHAT into … of type TYPE":
+/// strategic merge works on maps, not on text.
+fn converter_words(why: &str) -> Option<String> {
+    let rest = why.strip_prefix("json: cannot unmarshal ")?;
+    let given = match rest.split(' ').next()? {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        other => other,
+    };
+    let wanted = rest.rsplit(" of type ").next()?;
+    Some(match wanted {
+        slice if slice.starts_with("[]") => format!("cannot restore slice from {given}"),
+        map if map.starts_with("map[") => format!("cannot restore map from {given}"),
+        scalar if !scalar.contains('.') => format!("unrecognized type: {scalar}"),
+        _ => format!("cannot restore struct from: {given}"),
+    })
+}
+
+async fn apply(
+    call: &mut Call,
+    part: Part,
+    body: &[u8],
+    dry_run: bool,
+    validation: FieldValidation,
+) -> Result<Reply> {
+    let name = call.info.name.clone();
+    let config = configuration(call, body, validation)?;
+    let force = if call.query.flag("force") { Force::Yes } else { Force::No };
+    loop {
+        if call.server.store.get(&call.key(&name)).is_none() {
+            if part != Part::Whole {
+                return Err(call.not_found(&name));
+            }
+            write::may_create(call)?;
+            let applied = Ownership::of(call, part).apply(None, &config, force)?;
+            let object = completed(&call.resource, applied)?;
+            // A configuration made from a live object must not bring a deleted one back.
+            if !text(&config, &["metadata", "uid"]).is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                    text(&config, &["metadata", "uid"])
+                );
+                return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
+            }
+            update::check_name(&name, &object)?;
+            match create::insert(call, object, Managed::Done, dry_run).await {
+                Err(error) if error.reason == "AlreadyExists" => continue,
+                result => {
+                    let stored = result?;
+                    return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
+                }
+            }
+        }
+        let resource = call.resource.clone();
+        let ownership = Ownership::of(call, part);
+        let change = |current: &Value| {
+            let applied = ownership.apply(Some(current), &config, force)?;
+            let mut new = completed(&resource, applied)?;
+            update::check_name(&name, &new)?;
+            apply::keep_times(current, &mut new);
+            Ok((new, Managed::Done))
+        };
+        match update::modify(call, &name, part, dry_run, change).await {
+            Err(error) if error.code == 404 && part == Part::Whole => continue,
+            result => {
+                let stored = result?;
+                return call.reply(StatusCode::OK, stored.revision, &stored.body);
+            }
+        }
+    }
+}
+
+fn completed(resource: &Resource, applied: Value) -> Result<Value> {
+    incoming::object(resource, Json::from(applied), FieldValidation::Ignore, &mut Vec::new())
+}
+
+/// The applied configuration: what the client wrote and nothing more, so no defaults.
+fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
+    let parsed = incoming::parse_yaml(body)
+        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
+    let resource = call.resource.clone();
+    let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
+    if !text(&config, &["metadata", "namespace"]).is_empty() {
+        write::check_namespace(call, &mut config)?;
+    }
+    Ok(config)
+}

@@ -1,0 +1,68 @@
+//! Which objects a list, a watch or a deletion of many is about.
+
+use std::cell::OnceCell;
+
+use super::call::Call;
+use crate::catalog::Resource;
+use crate::selector::{FieldSelector, LabelSelector, field_label, field_values};
+use crate::status::Result;
+use crate::store::{Entry, Item, Labels};
+
+/// Label and field selectors of a request.
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn parse(call: &Call) -> Result<Selection> {
+        let labels = LabelSelector::parse(call.query.get("labelSelector").unwrap_or(""))?;
+        let Resource { group, version, kind, custom, .. } = &*call.resource;
+        let custom = custom.as_ref().map(|custom| &custom.version().fields);
+        // A watch of one object by its address is a selection by name.
+        if !call.info.name.is_empty() {
+            return Ok(Selection { labels, fields: FieldSelector::by_name(&call.info.name) });
+        }
+        let fields = FieldSelector::parse(call.query.get("fieldSelector").unwrap_or(""))?;
+        let fields = fields.convert(|label| match custom {
+            Some(custom) => custom.label(label),
+            None => field_label(group, version, kind, label),
+        })?;
+        Ok(Selection { labels, fields })
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(crate) fn matches(&self, call: &Call, item: &Item) -> bool {
+        self.matches_entry(call, &item.namespace, &item.name, &item.entry)
+    }
+
+    pub(crate) fn matches_entry(&self, call: &Call, namespace: &str, name: &str, entry: &Entry) -> bool {
+        self.matches_labels(&entry.labels) && self.matches_fields(call, namespace, name, entry)
+    }
+
+    fn matches_labels(&self, labels: &Labels) -> bool {
+        self.labels.matches(|key| labels.get(key))
+    }
+
+    /// The object is parsed only for fields that are not part of its key.
+    fn matches_fields(&self, call: &Call, namespace: &str, name: &str, entry: &Entry) -> bool {
+        if self.fields.is_empty() {
+            return true;
+        }
+        let parsed = OnceCell::new();
+        self.fields.matches(|field| match field {
+            "metadata.name" => Some(name.to_owned()),
+            "metadata.namespace" => Some(namespace.to_owned()),
+            _ => {
+                let object = parsed.get_or_init(|| call.value(entry.revision, &entry.body));
+                match &call.resource.custom {
+                    Some(custom) => custom.version().fields.value(object, field),
+                    None => field_values(&call.resource.group, &call.resource.kind, object, field),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,388 @@
+//! Addresses and node ports of Services.
+//!
+//! Each address that is taken is an `IPAddress` object, stored in the same transaction as its Service:
+//! no two Services can have the same one, over restarts too. Node ports are read off the stored Services
+//! while a lock is held.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use super::call::Call;
+use super::object::{self, text};
+use super::write;
+use crate::field;
+use crate::status::{Error, Result};
+use crate::store::{Expect, Key, ListQuery, Op};
+
+const SERVICES: &str = "/services";
+const ADDRESSES: &str = "networking.k8s.io/ipaddresses";
+const NODE_PORTS: std::ops::RangeInclusive<u16> = 30000..=32767;
+
+/// One writer of Services at a time.
+#[derive(Default)]
+pub(crate) struct Allocator(Arc<Mutex<()>>);
+
+/// What goes into the store together with the Service, and the lock until it is there.
+#[derive(Default)]
+pub(crate) struct Allocation {
+    pub(crate) ops: Vec<Op>,
+    _lock: Option<OwnedMutexGuard<()>>,
+}
+
+/// A block of IPv4 addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    base: u32,
+    size: u32,
+}
+
+impl Range {
+    pub(crate) fn parse(text: &str) -> Option<Range> {
+        let (address, prefix) = text.split_once('/')?;
+        let prefix: u32 = prefix.parse().ok().filter(|prefix| (8..=30).contains(prefix))?;
+        let size = 1u32 << (32 - prefix);
+        let address: Ipv4Addr = address.parse().ok()?;
+        Some(Range { base: u32::from(address) & !(size - 1), size })
+    }
+
+    /// The address of the `kubernetes` Service.
+    pub(crate) fn first(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.base + 1)
+    }
+
+    fn contains(self, address: Ipv4Addr) -> bool {
+        let address = u32::from(address);
+        address > self.base && address < self.base + self.size - 1
+    }
+
+    /// Usable addresses, beginning somewhere in the middle.
+    fn from(self, start: u32) -> impl Iterator<Item = Ipv4Addr> {
+        let usable = self.size - 2;
+        (0..usable).map(move |step| Ipv4Addr::from(self.base + 1 + (start.wrapping_add(step)) % usable))
+    }
+}
+
+/// The object that says an address is taken, and by which Service.
+pub(crate) fn address_object(address: &str, namespace: &str, service: &str) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+        "metadata": {
+            "name": address,
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": service}},
+    })
+}
+
+/// Gives a Service what it needs: families, an address, node ports. Nothing for other kinds.
+pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<Allocation> {
+    if &*call.resource.storage != SERVICES || !service["spec"].is_object() {
+        return Ok(Allocation::default());
+    }
+    let mut allocation =
+        Allocation { ops: Vec::new(), _lock: Some(call.server.services.0.clone().lock_owned().await) };
+    if let Some(old) = old {
+        keep_allocated(service, old);
+    }
+    families(service);
+    addresses(call, service, old, &mut allocation.ops)?;
+    node_ports(call, service, old)?;
+    Ok(allocation)
+}
+
+/// The addresses of a deleted Service are free again.
+pub(crate) fn release(call: &Call, service: &Value) -> Vec<Op> {
+    if &*call.resource.storage != SERVICES {
+        return Vec::new();
+    }
+    taken_addresses(service).into_iter().filter_map(|address| release_address(call, &address)).collect()
+}
+
+fn release_address(call: &Call, address: &str) -> Option<Op> {
+    let key = Key::new(ADDRESSES, "", address);
+    call.server.store.get(&key).map(|_| Op::Delete { key, revision: None })
+}
+
+fn taken_addresses(service: &Value) -> BTreeSet<String> {
+    let many = service["spec"]["clusterIPs"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let addresses = many.chain(service["spec"]["clusterIP"].as_str());
+    addresses.filter(|address| !address.is_empty() && *address != "None").map(str::to_owned).collect()
+}
+
+fn needs_address(service: &Value) -> bool {
+    text(service, &["spec", "type"]) != "ExternalName" && text(service, &["spec", "clusterIP"]) != "None"
+}
+
+/// An update that leaves out what was allocated keeps it.
+fn keep_allocated(service: &mut Value, old: &Value) {
+    let external = |service: &Value| text(service, &["spec", "type"]) == "ExternalName";
+    if external(service) || external(old) {
+        return;
+    }
+    if text(service, &["spec", "clusterIP"]).is_empty()
+        && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
+    {
+        for key in ["clusterIP", "clusterIPs"] {
+            if let Some(value) = old["spec"].get(key) {
+                service["spec"][key] = value.clone();
+            }
+        }
+    }
+    for key in ["ipFamilies", "ipFamilyPolicy"] {
+        if service["spec"].get(key).is_none_or(Value::is_null)
+            && let Some(value) = old["spec"].get(key)
+        {
+            service["spec"][key] = value.clone();
+        }
+    }
+    if !has_node_ports(service) || !has_node_ports(old) {
+        return;
+    }
+    let ports = |service: &Value| service["spec"]["ports"].as_array().cloned().unwrap_or_default();
+    let before = ports(old);
+    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        let same =
+            before.iter().find(|one| one["port"] == port["port"] && one["protocol"] == port["protocol"]);
+        if let (None | Some(0), Some(node_port)) =
+            (port["nodePort"].as_u64(), same.and_then(|same| same["nodePort"].as_u64()))
+        {
+            port["nodePort"] = node_port.into();
+        }
+    }
+}
+
+/// Single-stack IPv4 is all that this server has.
+fn families(service: &mut Value) {
+    let spec = &mut service["spec"];
+    if spec["type"] == "ExternalName" {
+        return;
+    }
+    let headless = spec["clusterIP"] == "None";
+    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    let both = headless && !selects;
+    if spec["ipFamilyPolicy"].as_str().is_none() {
+        spec["ipFamilyPolicy"] = if both { "RequireDualStack" } else { "SingleStack" }.into();
+    }
+    if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
+        spec["ipFamilies"] = if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
+    }
+}
+
+fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Vec<Op>) -> Result<()> {
+    let before = old.map(taken_addresses).unwrap_or_default();
+    let one = text(service, &["spec", "clusterIP"]).to_owned();
+    if !one.is_empty() && old.is_none() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
+    {
+        service["spec"]["clusterIPs"] = json!([one]);
+    }
+    if text(service, &["spec", "type"]) == "ExternalName" {
+        ops.extend(before.iter().filter_map(|address| release_address(call, address)));
+        if old.is_some()
+            && let Some(spec) = service["spec"].as_object_mut()
+        {
+            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                spec.remove(key);
+            }
+        }
+        return Ok(());
+    }
+    if !needs_address(service) {
+        service["spec"]["clusterIPs"] = json!(["None"]);
+        return Ok(());
+    }
+    if text(service, &["spec", "clusterIP"]).is_empty() {
+        if let Some(first) = service["spec"]["clusterIPs"][0].as_str().map(str::to_owned) {
+            service["spec"]["clusterIP"] = first.into();
+        }
+    }
+    let wanted = text(service, &["spec", "clusterIP"]).to_owned();
+    let address = match wanted.as_str() {
+        "" => free_address(call)?,
+        wanted if before.contains(wanted) => return Ok(()),
+        wanted => checked_address(call, service, wanted)?,
+    };
+    service["spec"]["clusterIP"] = address.as_str().into();
+    service["spec"]["clusterIPs"] = json!([address]);
+    let mut object = address_object(
+        &address,
+        text(service, &["metadata", "namespace"]),
+        text(service, &["metadata", "name"]),
+    );
+    let metadata = object::metadata(&mut object);
+    metadata.insert("uid".into(), call.server.context.uid().into());
+    metadata.insert("creationTimestamp".into(), call.server.context.now_seconds().into());
+    metadata.insert("generation".into(), 1.into());
+    let labels = write::labels(&object);
+    let key = Key::new(ADDRESSES, "", address);
+    ops.push(Op::Put { key, expect: Expect::Absent, body: object::encode(&object).into(), labels });
+    Ok(())
+}
+
+fn range(call: &Call) -> Result<Range> {
+    Range::parse(&call.server.options.service_range)
+        .ok_or_else(|| Error::internal("the range of Service addresses is not a block of IPv4 addresses"))
+}
+
+fn is_free(call: &Call, address: Ipv4Addr) -> bool {
+    call.server.store.get(&Key::new(ADDRESSES, "", address.to_string())).is_none()
+}
+
+fn free_address(call: &Call) -> Result<String> {
+    let mut start = [0u8; 4];
+    call.server.context.fill(&mut start);
+    let range = range(call)?;
+    let free = range.from(u32::from_le_bytes(start)).find(|address| is_free(call, *address));
+    free.map(|address| address.to_string())
+        .ok_or_else(|| Error::internal("failed to allocate a serviceIP: range is full"))
+}
+
+fn checked_address(call: &Call, service: &Value, wanted: &str) -> Result<String> {
+    let refuse = |why: String| {
+        let path = field::Path::new("spec.clusterIPs");
+        let shown = match &service["spec"]["clusterIPs"] {
+            Value::Array(all) => Value::Array(all.clone()),
+            _ => json!([wanted]),
+        };
+        let name = text(service, &["metadata", "name"]);
+        let why = format!("failed to allocate IP {wanted}: {why}");
+        Err(Error::invalid("", "Service", name, &[field::Error::invalid(&path, shown, why)]))
+    };
+    // What is no address at all, validation explains better.
+    let Ok(address) = wanted.parse::<Ipv4Addr>() else { return Ok(wanted.to_owned()) };
+    if !range(call)?.contains(address) {
+        let cidr = &call.server.options.service_range;
+        return refuse(format!(
+            "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"
+        ));
+    }
+    if !is_free(call, address) {
+        return refuse("provided IP is already allocated".to_owned());
+    }
+    Ok(wanted.to_owned())
+}
+
+fn has_node_ports(service: &Value) -> bool {
+    match text(service, &["spec", "type"]) {
+        "NodePort" => true,
+        "LoadBalancer" => service["spec"]["allocateLoadBalancerNodePorts"].as_bool().unwrap_or(true),
+        _ => false,
+    }
+}
+
+fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<()> {
+    let local = text(service, &["spec", "externalTrafficPolicy"]) == "Local";
+    let health_check = text(service, &["spec", "type"]) == "LoadBalancer" && local;
+    if !has_node_ports(service) && !health_check {
+        if old.is_some_and(has_node_ports) {
+            for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+                port.as_object_mut().map(|port| port.remove("nodePort"));
+            }
+        }
+        return Ok(());
+    }
+    let own: BTreeSet<u16> = old.map(node_ports_of).unwrap_or_default();
+    let mut used = used_node_ports(call);
+    for taken in &own {
+        used.remove(taken);
+    }
+    // Ports that the client chose come first, so that none of them is given away.
+    let name = text(service, &["metadata", "name"]).to_owned();
+    let chosen: Vec<(usize, u16, String)> = ports(service)
+        .enumerate()
+        .filter_map(|(index, port)| {
+            let number = u16::try_from(port["nodePort"].as_u64()?).ok().filter(|number| *number > 0)?;
+            Some((index, number, port["protocol"].as_str().unwrap_or("TCP").to_owned()))
+        })
+        .collect();
+    let mut mine: BTreeSet<(u16, String)> = BTreeSet::new();
+    for (index, number, protocol) in chosen {
+        let path = field::Path::new("spec.ports").index(index).child("nodePort");
+        let refuse = |why: &str| {
+            Err(Error::invalid("", "Service", &name, &[field::Error::invalid(&path, number, why)]))
+        };
+        if !NODE_PORTS.contains(&number) {
+            return refuse(
+                "provided port is not in the valid range. The range of valid ports is 30000-32767",
+            );
+        }
+        // One number may serve several protocols of one Service.
+        let again = mine.iter().any(|(other, with)| *other == number && *with == protocol);
+        if used.contains(&number) || again {
+            return refuse("provided port is already allocated");
+        }
+        mine.insert((number, protocol));
+    }
+    used.extend(mine.iter().map(|(number, _)| *number));
+    if has_node_ports(service) {
+        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            if port["nodePort"].as_u64().unwrap_or(0) == 0 {
+                port["nodePort"] = free_port(call, &mut used)?.into();
+            }
+        }
+    }
+    if health_check && service["spec"]["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {
+        let kept = old.and_then(|old| old["spec"]["healthCheckNodePort"].as_u64()).filter(|port| *port > 0);
+        service["spec"]["healthCheckNodePort"] = match kept {
+            Some(kept) => kept.into(),
+            None => free_port(call, &mut used)?.into(),
+        };
+    }
+    Ok(())
+}
+
+fn ports(service: &Value) -> impl Iterator<Item = &Value> {
+    service["spec"]["ports"].as_array().into_iter().flatten()
+}
+
+fn node_ports_of(service: &Value) -> BTreeSet<u16> {
+    let health = service["spec"]["healthCheckNodePort"].as_u64();
+    let numbers = ports(service).filter_map(|port| port["nodePort"].as_u64()).chain(health);
+    numbers.filter_map(|number| u16::try_from(number).ok()).filter(|number| *number > 0).collect()
+}
+
+fn used_node_ports(call: &Call) -> BTreeSet<u16> {
+    let Ok(found) = call.server.store.list(&ListQuery::all(SERVICES)) else { return BTreeSet::new() };
+    let mut used = BTreeSet::new();
+    for item in &found.items {
+        // Most Services have none: look at the text before parsing it.
+        let body = String::from_utf8_lossy(&item.entry.body);
+        if body.contains("odePort\":") {
+            used.extend(node_ports_of(&object::of_entry(None, &item.entry)));
+        }
+    }
+    used
+}
+
+fn free_port(call: &Call, used: &mut BTreeSet<u16>) -> Result<u16> {
+    let mut start = [0u8; 2];
+    call.server.context.fill(&mut start);
+    let (low, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
+    let start = u16::from_le_bytes(start) % count;
+    let free = (0..count).map(|step| low + (start + step) % count).find(|port| !used.contains(port));
+    let port = free.ok_or_else(|| Error::internal("failed to allocate a nodePort: range is full"))?;
+    used.insert(port);
+    Ok(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_gives_each_usable_address_once() {
+        let range = Range::parse("10.0.0.0/29").expect("a range");
+        assert_eq!(range.first().to_string(), "10.0.0.1");
+        let all: BTreeSet<Ipv4Addr> = range.from(u32::MAX - 2).collect();
+        assert_eq!(all.len(), 6);
+        assert!(all.iter().all(|address| range.contains(*address)));
+        assert!(!range.contains("10.0.0.7".parse().expect("an address")));
+        assert!(Range::parse("10.0.0.0/33").is_none());
+    }
+}

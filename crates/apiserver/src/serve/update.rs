@@ -1,0 +1,213 @@
+//! Update: read, change, check, and store if nobody was faster.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::admit::Write;
+use super::call::{Call, store_form};
+use super::object::{metadata, text};
+use super::ownership::Ownership;
+use super::parts::Part;
+use super::respond::Reply;
+use super::write::{self, Managed, Stored};
+use super::{admit, create, incoming, parts, services};
+use crate::admission::Operation;
+use crate::catalog::Resource;
+use crate::field;
+use crate::kinds::Generation;
+use crate::status::{Error, Result};
+use crate::store::{CommitError, Expect, Op};
+
+/// PUT of an object or of one of its parts.
+pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Reply> {
+    let dry_run = call.query.dry_run("UpdateOptions")?;
+    let validation = call.query.field_validation("UpdateOptions")?;
+    write::check_field_manager(call, "UpdateOptions")?;
+    let parsed = incoming::read(&call.resource, &call.headers, &body)?;
+    let resource = call.resource.clone();
+    let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
+    write::check_namespace(call, &mut object)?;
+    check_name(&call.info.name, &object)?;
+    let name = call.info.name.clone();
+    let absent = call.server.store.get(&call.key(&name)).is_none();
+    if absent && part == Part::Whole && call.strategy().create_on_update {
+        write::may_create(call)?;
+        let stored = create::insert(call, object, Managed::Track, dry_run).await?;
+        return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
+    }
+    let uid = text(&object, &["metadata", "uid"]).to_owned();
+    let resource = call.resource.clone();
+    let change = |current: &Value| {
+        check_uid(&resource, &uid, current)?;
+        Ok((object.clone(), Managed::Track))
+    };
+    let stored = modify(call, &name, part, dry_run, change).await?;
+    call.reply(StatusCode::OK, stored.revision, &stored.body)
+}
+
+/// An object has the name of its address.
+pub(crate) fn check_name(address: &str, object: &Value) -> Result<()> {
+    match text(object, &["metadata", "name"]) {
+        "" => Err(Error::bad_request(format!(
+            "the name of the object ({address} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given == address => Ok(()),
+        given => Err(Error::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({address})"
+        ))),
+    }
+}
+
+/// Changes a stored object: `change` is given the current one and may be called again when another
+/// writer was faster.
+pub(crate) async fn modify(
+    call: &mut Call,
+    name: &str,
+    part: Part,
+    dry_run: bool,
+    mut change: impl FnMut(&Value) -> Result<(Value, Managed)>,
+) -> Result<Stored> {
+    loop {
+        let entry = call.entry(name)?;
+        let current = call.value(entry.revision, &entry.body);
+        let (mut new, managed) = change(&current)?;
+        check_revision(call, name, &new, &current)?;
+        metadata(&mut new).insert("resourceVersion".into(), entry.revision.to_string().into());
+        if part != Part::Whole {
+            parts::keep_the_rest(part, &call.resource, &mut new, &current);
+        }
+        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
+        admit::mutate(call, &write, &mut new).await?;
+        if managed == Managed::Track {
+            Ownership::of(call, part).update(Some(&current), &mut new);
+        }
+        prepare(call, part, &mut new, &current);
+        let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
+        let errors = write::validate_update(call, part, &mut new, &current);
+        if !errors.is_empty() {
+            return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+        }
+        admit::validate(call, &write, Some(&new)).await?;
+        let body = store_form(&call.resource, &new);
+        let key = call.key(name);
+        let finished = deletion_finished(&call.resource.kind, &new);
+        if dry_run || (*body == *entry.body && !finished) {
+            return Ok(Stored { revision: entry.revision, body });
+        }
+        let labels = write::labels(&new);
+        let mut ops = if finished {
+            vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
+        } else {
+            vec![Op::Put {
+                key: key.clone(),
+                expect: Expect::Revision(entry.revision),
+                body: body.clone(),
+                labels,
+            }]
+        };
+        ops.append(&mut allocation.ops);
+        match call.server.store.commit(ops).await {
+            Ok(committed) => {
+                return Ok(Stored { revision: committed.revisions[0], body });
+            }
+            // Somebody was faster: look again. An update from a stale object ends in the check above.
+            Err(CommitError::Conflict { .. }) => continue,
+            Err(error) => return Err(write::commit_failed(&error)),
+        }
+    }
+}
+
+/// An object under deletion goes when its last finalizer goes.
+fn deletion_finished(kind: &str, object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+        && none(&metadata["finalizers"])
+        && grace == 0
+        && (kind != "Namespace" || none(&object["spec"]["finalizers"]))
+}
+
+/// A PUT that names a uid means that very object.
+fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
+    let stored = text(current, &["metadata", "uid"]);
+    if given.is_empty() || given == stored {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
+}
+
+fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Result<()> {
+    let resource = call.resource.group_resource();
+    let given = text(new, &["metadata", "resourceVersion"]);
+    if given.is_empty() || given == "0" {
+        if call.strategy().unconditional_update {
+            return Ok(());
+        }
+        let path = field::Path::new("metadata.resourceVersion");
+        let errors = [field::Error::invalid(&path, 0, "must be specified for an update")];
+        return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+    }
+    if given.parse::<u64>().is_err() {
+        return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
+    }
+    if given != text(current, &["metadata", "resourceVersion"]) {
+        return Err(Error::stale(&resource, name));
+    }
+    Ok(())
+}
+
+/// What an update may not decide.
+fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
+    let strategy = call.strategy();
+    if part.is_whole() {
+        if strategy.status {
+            restore(new, current, "status");
+        }
+        if call.resource.custom.is_none() {
+            (strategy.prepare_update)(new, current);
+        }
+    }
+    if part == Part::Status && &*call.resource.storage == "/pods" {
+        crate::kinds::pods::prepare_pod_status(new, current);
+    }
+    let old = &current["metadata"];
+    let generation = old["generation"].as_i64().unwrap_or(0);
+    let changed = part.is_whole() && generation_changed(strategy.generation, new, current);
+    let metadata = metadata(new);
+    for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let missing = metadata.get(key).is_none_or(Value::is_null);
+        if let (true, Some(value)) = (missing, old.get(key)) {
+            metadata.insert(key.into(), value.clone());
+        }
+    }
+    metadata.remove("selfLink");
+    match generation + i64::from(changed) {
+        0 => metadata.remove("generation"),
+        next => metadata.insert("generation".into(), next.into()),
+    };
+}
+
+fn restore(new: &mut Value, current: &Value, key: &str) {
+    let Some(object) = new.as_object_mut() else { return };
+    match current.get(key) {
+        Some(value) => object.insert(key.into(), value.clone()),
+        None => object.remove(key),
+    };
+}
+
+fn generation_changed(rule: Generation, new: &Value, current: &Value) -> bool {
+    let differs = |key: &str| new.get(key) != current.get(key);
+    let outside = |key: &&String| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion");
+    let keys = || new.as_object().into_iter().chain(current.as_object()).flat_map(|object| object.keys());
+    match rule {
+        Generation::Never => false,
+        Generation::Spec => keys().filter(outside).any(|key| differs(key)),
+        Generation::SpecAndAnnotations => {
+            keys().filter(outside).any(|key| differs(key))
+                || new["metadata"].get("annotations") != current["metadata"].get("annotations")
+        }
+    }
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# The tests that run Koinon beside stock Kubernetes: the same requests, the same kubectl, the same answers.
+# Needs Go the first time, to build Kubernetes into the user's cache folder.
+#
+#   hack/test-stock.sh [what cargo test takes]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+hack/kubernetes/cluster.sh build >/dev/null
+cargo build --release -p koinon
+export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/koinon
+cargo test --release -p koinon-conformance --features stock "$@"

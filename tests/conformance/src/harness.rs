@@ -1,0 +1,282 @@
+//! Starts the two servers that a test compares, and makes sure that they end.
+//!
+//! Beside each server runs a guard: a shell that waits on a pipe whose other end this process holds.
+//! However the test ends, by success, panic or signal, the pipe closes and the guard stops the server
+//! and removes its folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::client::Client;
+
+/// The controllers that run beside the stock server: those whose work Koinon's API server does itself.
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
+
+/// Which server an engine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// kube-apiserver and etcd, of `hack/kubernetes`.
+    Stock,
+    /// `koinon cluster --bare`.
+    Koinon,
+}
+
+/// What runs beside a stock server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Controllers {
+    /// Those whose work Koinon's API server does itself.
+    Some,
+    /// None: the server alone.
+    None,
+}
+
+/// A running server.
+pub struct Engine {
+    /// Which server it is.
+    pub kind: Kind,
+    /// Where its data, its logs and its kubeconfig are.
+    pub folder: PathBuf,
+    /// The port it listens on.
+    pub port: u16,
+    /// A client of it.
+    pub client: Client,
+    controllers: Controllers,
+    koinon: Option<Child>,
+    guard: Child,
+}
+
+/// The two sides of a comparison.
+pub struct Pair {
+    /// The stock server.
+    pub stock: Engine,
+    /// The server under test.
+    pub subject: Engine,
+}
+
+impl Pair {
+    /// Starts both sides. With `KOINON_SUBJECT=stock` the server under test is a second stock server:
+    /// a check of the comparison itself, which must then find no difference.
+    pub fn start() -> Result<Self> {
+        let subject = match std::env::var("KOINON_SUBJECT").as_deref() {
+            Ok("stock") => Kind::Stock,
+            Ok("koinon") | Err(_) => Kind::Koinon,
+            Ok(other) => bail!("KOINON_SUBJECT is {other:?}: `stock` and `koinon` are known"),
+        };
+        let stock = std::thread::spawn(|| Engine::start(Kind::Stock));
+        let subject = Engine::start(subject)?;
+        Ok(Self { stock: stock.join().expect("the start of an engine does not panic")?, subject })
+    }
+}
+
+impl Engine {
+    /// Starts a server with fresh data.
+    pub fn start(kind: Kind) -> Result<Self> {
+        Self::start_with(kind, Controllers::Some)
+    }
+
+    /// Starts a server with fresh data, with or without controllers beside a stock one.
+    pub fn start_with(kind: Kind, controllers: Controllers) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("koinon-conformance-").tempdir()?.keep();
+        let port = free_ports()?;
+        let guard = guard(kind, &folder)?;
+        let koinon = launch(kind, controllers, &folder, port)?;
+        let client = Client::new(&folder.join("kubeconfig"))?;
+        Ok(Self { kind, folder, port, client, controllers, koinon, guard })
+    }
+
+    /// The kubeconfig that the server wrote.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// Ends the server's processes with SIGKILL, as a power cut would.
+    pub fn kill(&mut self) -> Result<()> {
+        match self.koinon.take() {
+            Some(mut child) => {
+                std::fs::remove_file(self.folder.join("koinon.pid"))?;
+                child.kill()?;
+                child.wait()?;
+            }
+            None => {
+                for pid in self.pids()? {
+                    Command::new("kill").args(["-9", &pid.to_string()]).status()?;
+                    wait_until(Duration::from_secs(10), || !Path::new(&format!("/proc/{pid}")).exists())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the server as an operator would, and waits until it has.
+    pub fn stop(&mut self) -> Result<()> {
+        match self.koinon.take() {
+            Some(mut child) => {
+                Command::new("kill").arg(child.id().to_string()).status()?;
+                child.wait()?;
+                std::fs::remove_file(self.folder.join("koinon.pid"))?;
+            }
+            None => {
+                let status = Command::new(script()).arg("stop").arg(&self.folder).status()?;
+                ensure!(status.success(), "cluster.sh stop failed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the server again with the data it had.
+    pub fn resume(&mut self) -> Result<()> {
+        self.koinon = launch(self.kind, self.controllers, &self.folder, self.port)?;
+        self.client = Client::new(&self.kubeconfig())?;
+        Ok(())
+    }
+
+    /// The processes of the server.
+    pub fn pids(&self) -> Result<Vec<u32>> {
+        let mut pids = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "pid") {
+                pids.push(std::fs::read_to_string(path)?.trim().parse()?);
+            }
+        }
+        Ok(pids)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        // The guard has the last word; an error here has nobody left to tell.
+        let _ = self.guard.wait();
+        if let Some(mut child) = self.koinon.take() {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Asks `predicate` until it holds, or fails once `limit` has passed.
+pub fn wait_until(limit: Duration, mut predicate: impl FnMut() -> bool) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    while !predicate() {
+        ensure!(Instant::now() < deadline, "waited {limit:?} in vain");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// The script that builds, starts and stops stock Kubernetes.
+pub fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/kubernetes/cluster.sh")
+}
+
+/// The folder of the stock programs, kubectl among them; builds what is missing.
+pub fn stock_programs() -> Result<PathBuf> {
+    let output = Command::new(script()).arg("build").stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{} build failed", script().display());
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
+}
+
+/// The `koinon` program: `KOINON_BIN`, or what cargo built beside this test.
+pub fn koinon_program() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("KOINON_BIN") {
+        let path = PathBuf::from(path);
+        ensure!(path.is_file(), "KOINON_BIN is {}, which is no file", path.display());
+        return Ok(path);
+    }
+    let own = std::env::current_exe()?;
+    own.ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("koinon"))
+        .find(|path| path.is_file())
+        .with_context(|| {
+            format!(
+                "there is no koinon program near {}: run `cargo build --release -p koinon` \
+                 (and this test with --release), or set KOINON_BIN to its path",
+                own.display()
+            )
+        })
+}
+
+fn launch(kind: Kind, controllers: Controllers, folder: &Path, port: u16) -> Result<Option<Child>> {
+    match kind {
+        Kind::Stock => {
+            let log = std::fs::File::create(folder.join("cluster.log"))?;
+            let status = Command::new(script())
+                .args([Path::new("start"), folder, Path::new(&port.to_string())])
+                .env("KOINON_CONTROLLERS", if controllers == Controllers::Some { CONTROLLERS } else { "" })
+                .stdin(Stdio::null())
+                .stdout(log.try_clone()?)
+                .stderr(log)
+                .status()?;
+            let log = || std::fs::read_to_string(folder.join("cluster.log")).unwrap_or_default();
+            ensure!(status.success(), "cluster.sh start failed:\n{}", log());
+            Ok(None)
+        }
+        Kind::Koinon => launch_koinon(folder, port).map(Some),
+    }
+}
+
+fn launch_koinon(folder: &Path, port: u16) -> Result<Child> {
+    let program = koinon_program()?;
+    let output = folder.join("koinon.out");
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("koinon.log"))?;
+    let mut child = Command::new(&program)
+        .args(["cluster", "--bare", "--name", "conformance", "--data"])
+        .arg(folder.join("data"))
+        .args(["--listen", &format!("127.0.0.1:{port}"), "--kubeconfig"])
+        .arg(folder.join("kubeconfig"))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&output)?)
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    std::fs::write(folder.join("koinon.pid"), child.id().to_string())?;
+    let mut ended = None;
+    wait_until(Duration::from_secs(60), || {
+        ended = child.try_wait().ok().flatten();
+        let printed = std::fs::read_to_string(&output).unwrap_or_default();
+        ended.is_some() || printed.lines().any(|line| line.starts_with("ready"))
+    })
+    .context("koinon printed no line that starts with `ready`")?;
+    if let Some(status) = ended {
+        let log = std::fs::read_to_string(folder.join("koinon.log")).unwrap_or_default();
+        bail!("koinon ended with {status} before it was ready:\n{log}");
+    }
+    Ok(child)
+}
+
+fn guard(kind: Kind, folder: &Path) -> Result<Child> {
+    const WAIT: &str = r#"trap "" INT TERM HUP; cat >/dev/null; "#;
+    const STOCK: &str = r#""$1" stop "$2" >/dev/null 2>&1; "#;
+    const KOINON: &str = r#"[ ! -f "$2/koinon.pid" ] || kill "$(cat "$2/koinon.pid")" 2>/dev/null; "#;
+    const REMOVE: &str = r#"[ -n "${KOINON_KEEP:-}" ] || rm -rf "$2""#;
+    let stop = if kind == Kind::Stock { STOCK } else { KOINON };
+    let mut command = Command::new("bash");
+    // A process group of its own: a Ctrl-C meant for the test must not reach the guard.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command
+        .args(["-c", &format!("{WAIT}{stop}{REMOVE}"), "guard"])
+        .arg(script())
+        .arg(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start the guard of a server")
+}
+
+/// The first of eight neighbouring ports, none of which is in use.
+fn free_ports() -> Result<u16> {
+    for _ in 0..100 {
+        let first = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        if (first..first.saturating_add(8)).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return Ok(first);
+        }
+    }
+    bail!("found no eight neighbouring free ports")
+}
