@@ -49,7 +49,8 @@ impl Options {
         }
         options.validate()?;
         options.orphan_by_default =
-            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers") && call.resource.custom.is_none();
+            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers")
+                && call.resource.custom.is_none();
         Ok(options)
     }
 

@@ -65,7 +65,8 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
     let found = found.map_err(|error| read_error(error, asked.continued))?;
     let mut metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
     // A list without a Go type says that there is no more.
-    if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none() {
+    if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none()
+    {
         metadata["continue"] = "".into();
     }
     reply(call, &found.items, metadata)

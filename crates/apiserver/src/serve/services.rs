@@ -178,7 +178,8 @@ fn families(service: &mut Value) {
 fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Vec<Op>) -> Result<()> {
     let before = old.map(taken_addresses).unwrap_or_default();
     let one = text(service, &["spec", "clusterIP"]).to_owned();
-    if !one.is_empty() && old.is_none() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
+    if !one.is_empty() && old.is_none() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
+    {
         service["spec"]["clusterIPs"] = json!([one]);
     }
     if text(service, &["spec", "type"]) == "ExternalName" {
