@@ -12,6 +12,7 @@ pub mod jsonpath;
 pub mod kinds;
 pub mod names;
 pub mod patch;
+pub mod protobuf;
 pub mod quantity;
 pub mod schema;
 pub mod selector;

@@ -1,11 +1,12 @@
 // Command dump writes crates/apiserver/data/kubernetes.bin: what the embedded API server knows of one
 // Kubernetes release, read from a running stock kube-apiserver and from the Go types behind it.
 //
-//	go run ./dump KUBECONFIG OUTPUT
+//	go run ./dump KUBECONFIG OUTPUT [SAMPLES]
 //
 // The file is a line of magic, the length of an index (4 bytes, little endian), the index as JSON
 // (name, offset and size of each entry) and the entries, each compressed with gzip by itself, so that
-// an OpenAPI document can be sent to a client, or read, without touching the others.
+// an OpenAPI document can be sent to a client, or read, without touching the others. SAMPLES, if given,
+// becomes crates/apiserver/src/protobuf/testdata/kinds.gz: an object of every kind as Go writes it.
 package main
 
 import (
@@ -59,8 +60,8 @@ func (a *archive) add(name string, content []byte) {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: dump KUBECONFIG OUTPUT")
+	if len(os.Args) != 3 && len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: dump KUBECONFIG OUTPUT [SAMPLES]")
 		os.Exit(2)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
@@ -74,9 +75,12 @@ func main() {
 
 	var out archive
 	out.add("version", get("/version", "application/json"))
-	out.add("discovery", discovery(get))
+	resources := discovery(get)
+	out.add("discovery", resources)
 	out.add("bootstrap", objects(get))
 	out.add("go", compact(goTypes()))
+	kinds := servedKinds(resources)
+	out.add("protobuf", compact(protobufFields(kinds)))
 	out.add("openapi/v2", get("/openapi/v2", "application/json"))
 	var documents struct {
 		Paths map[string]any `json:"paths"`
@@ -93,6 +97,9 @@ func main() {
 	file.Write(index)
 	file.Write(out.data.Bytes())
 	check(os.WriteFile(os.Args[2], file.Bytes(), 0o644))
+	if len(os.Args) == 4 {
+		check(os.WriteFile(os.Args[3], samples(kinds), 0o644))
+	}
 	fmt.Printf("%s: %d entries, %d bytes\n", os.Args[2], len(out.index), file.Len())
 }
 

@@ -1,23 +1,27 @@
 //! Runs a sequence on both servers until they differ, and makes a failing one as small as it can be.
 
+use std::sync::LazyLock;
+
 use anyhow::Result;
+use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, Request};
 use crate::generate::kinds;
 use crate::normal::Normaliser;
 use crate::sequence::{Action, Observed, Run, Step};
 use crate::{diff, known};
 
+/// Differences after these in one sequence are mostly their consequences.
+const ENOUGH: usize = 3;
+
 /// How a sequence ended.
-pub enum Outcome {
-    /// Both servers answered alike; how many steps met a known difference.
-    Same {
-        /// Known differences met on the way.
-        known: usize,
-    },
-    /// They did not.
-    Different(Box<Difference>),
+#[derive(Default)]
+pub struct Outcome {
+    /// Where the servers differ.
+    pub differences: Vec<Difference>,
+    /// How many steps met a known difference.
+    pub known: usize,
 }
 
 /// Where and how two answers differ.
@@ -25,8 +29,12 @@ pub enum Outcome {
 pub struct Difference {
     /// The steps up to and with the one that shows it.
     pub steps: Vec<Step>,
-    /// What groups it with others of its sort.
+    /// What tells it from others: the request's sort, the codes and the place.
     pub signature: String,
+    /// What groups it with others of its sort, whatever the resource.
+    pub class: String,
+    /// The resource it is about.
+    pub resource: String,
     /// Stock's answer, normalised.
     pub stock: Value,
     /// The other answer, normalised.
@@ -50,7 +58,7 @@ pub async fn run(stock: &Client, subject: &Client, namespace: &str, steps: &[Ste
 
 async fn compare(sides: &mut (Run<'_>, Run<'_>), steps: &[Step]) -> Outcome {
     let mut normal = (Normaliser::default(), Normaliser::default());
-    let mut known = 0;
+    let mut outcome = Outcome::default();
     for (index, step) in steps.iter().enumerate() {
         let (stock, subject) = tokio::join!(sides.0.step(step), sides.1.step(step));
         let plain = (normalise(&mut normal.0, &stock), normalise(&mut normal.1, &subject));
@@ -58,17 +66,18 @@ async fn compare(sides: &mut (Run<'_>, Run<'_>), steps: &[Step]) -> Outcome {
             continue;
         }
         if known::reason(step, &stock, &subject).is_some() {
-            known += 1;
+            outcome.known += 1;
             continue;
         }
-        return Outcome::Different(Box::new(Difference {
-            steps: steps[..=index].to_vec(),
-            signature: signature(step, &plain),
-            stock: plain.0,
-            subject: plain.1,
-        }));
+        let found = Difference::new(&steps[..=index], plain.0, plain.1);
+        // Beyond an answer of another sort, the servers are no longer in the same state.
+        let apart = stock.status != subject.status || found.class.contains("resourceVersion");
+        outcome.differences.push(found);
+        if apart || outcome.differences.len() == ENOUGH {
+            break;
+        }
     }
-    Outcome::Same { known }
+    outcome
 }
 
 fn normalise(normal: &mut Normaliser, observed: &Observed) -> Value {
@@ -89,6 +98,16 @@ pub async fn shrink(stock: &Client, subject: &Client, name: &str, found: Differe
     if unanswered(&best) {
         return Ok(best);
     }
+    let same = |outcome: Outcome, signature: &str| {
+        outcome.differences.into_iter().find(|found| found.signature == signature)
+    };
+    let resource = best.resource.split("/NAME").next().unwrap_or_default().to_owned();
+    let mut about = best.steps.clone();
+    about.retain(|step| sort(step).1.starts_with(&resource));
+    let outcome = run(stock, subject, &format!("{name}-0"), &about).await?;
+    if let Some(found) = same(outcome, &best.signature) {
+        best = found;
+    }
     let mut chunk = best.steps.len() / 2;
     while chunk > 0 {
         let mut at = 0;
@@ -98,9 +117,9 @@ pub async fn shrink(stock: &Client, subject: &Client, name: &str, found: Differe
             fewer.drain(at..end);
             attempt += 1;
             let outcome = run(stock, subject, &format!("{name}-{attempt}"), &fewer).await?;
-            match outcome {
-                Outcome::Different(found) if found.signature == best.signature => best = *found,
-                _ => at = end,
+            match same(outcome, &best.signature) {
+                Some(found) => best = found,
+                None => at = end,
             }
         }
         chunk /= 2;
@@ -108,21 +127,27 @@ pub async fn shrink(stock: &Client, subject: &Client, name: &str, found: Differe
     Ok(best)
 }
 
-fn signature(step: &Step, (stock, subject): &(Value, Value)) -> String {
-    let verb = match &step.action {
-        Action::Send(request) | Action::Resend(request, ..) => {
-            let content =
-                request.headers.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
-            format!("{} {} {}", request.method, resource(&request.path), content.join(" "))
-        }
-        Action::Watch(request, _) => format!("WATCH {}", resource(&request.path)),
-        Action::Until(path, goal) => format!("UNTIL {goal:?} {}", resource(path)),
+/// The sort of request a step makes, and the resource it is about.
+fn sort(step: &Step) -> (String, String) {
+    let content = |request: &Request| {
+        let values: Vec<_> = request.headers.iter().map(|(_, value)| value.as_str()).collect();
+        values.join(" ")
     };
-    let place = diff::first(stock, subject).unwrap_or_default();
-    format!(
-        "{verb} {}/{} {}/{} at {place}",
-        stock["status"], subject["status"], stock["body"]["reason"], subject["body"]["reason"]
-    )
+    match &step.action {
+        Action::Send(request) | Action::Resend(request, ..) => {
+            (format!("{} {}", request.method, content(request)), resource(&request.path))
+        }
+        Action::Watch(request, _) => (format!("WATCH {}", content(request)), resource(&request.path)),
+        Action::Until(path, goal) => (format!("UNTIL {goal:?}"), resource(path)),
+    }
+}
+
+/// A text with all that is particular to one request taken out.
+fn masked(text: &str) -> String {
+    static PARTICULAR: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"\\?"[^"]*"|\d+|\S*\[\S*|[A-Za-z]+(\.[a-z0-9]+)+"#).expect("well formed")
+    });
+    PARTICULAR.replace_all(text, "_").chars().take(160).collect()
 }
 
 /// A path without its namespace, its name and its query.
@@ -139,6 +164,22 @@ fn resource(path: &str) -> String {
 }
 
 impl Difference {
+    fn new(steps: &[Step], stock: Value, subject: Value) -> Self {
+        let (sort, resource) = steps.last().map(sort).unwrap_or_default();
+        let place = diff::first(&stock, &subject).unwrap_or_default();
+        let told = |answer: &Value| match place.as_str() {
+            "/body/message" => masked(answer["body"]["message"].as_str().unwrap_or_default()),
+            "/warnings" => masked(&answer["warnings"].to_string()),
+            _ => format!("{} {}", answer["status"], answer["body"]["reason"].as_str().unwrap_or_default()),
+        };
+        let whereabouts: Vec<_> =
+            place.split('/').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part }).collect();
+        let class =
+            format!("{sort} at {}\n    - {}\n    + {}", whereabouts.join("/"), told(&stock), told(&subject));
+        let signature = format!("{sort} {resource} {}/{} at {place}", stock["status"], subject["status"]);
+        Self { steps: steps.to_vec(), signature, class, resource, stock, subject }
+    }
+
     /// The whole story: the steps, then both answers.
     pub fn report(&self) -> String {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();

@@ -1,11 +1,9 @@
 //! Seeded sequences of requests go to both servers; every answer must be the same.
 //!
-//! `KOINON_SEQUENCES` sets how many (300), `KOINON_SEED` the first seed (0), `KOINON_DIFFERENCES` a folder
-//! for the reports. With `KOINON_SUBJECT=stock` two stock servers are compared.
+//! `KOINON_SEQUENCES` sets how many (300), `KOINON_SEED` the first seed (0), `KOINON_SHRINK` how many of the
+//! differences are made as small as they can be (10), `KOINON_DIFFERENCES` a folder for the reports. With `KOINON_SUBJECT=stock` two stock servers are compared.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use futures::stream::{self, StreamExt};
@@ -16,13 +14,15 @@ use koinon_conformance::harness::Pair;
 use koinon_conformance::sequence::{Action, Goal, Run, Step};
 
 const AT_ONCE: usize = 8;
-const SHRUNK: usize = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_is_the_same() -> Result<()> {
     let pair = tokio::task::spawn_blocking(Pair::start).await??;
     let (stock, subject) = (&pair.stock.client, &pair.subject.client);
-    tokio::try_join!(define(stock), define(subject))?;
+    // A server that cannot serve the definitions will differ in every sequence that uses them.
+    for defined in [define(stock).await, define(subject).await] {
+        defined.unwrap_or_else(|error| println!("{error:#}"));
+    }
 
     let (first, count) = (number("KOINON_SEED", 0), number("KOINON_SEQUENCES", 300));
     let outcomes: Vec<(u64, Result<Outcome>)> = stream::iter(first..first + count)
@@ -39,22 +39,30 @@ async fn every_answer_is_the_same() -> Result<()> {
         .await;
 
     let mut groups: BTreeMap<String, Vec<(u64, Difference)>> = BTreeMap::new();
-    let mut known = 0;
+    let (mut known, mut failing) = (0, 0);
     for (seed, outcome) in outcomes {
-        match outcome? {
-            Outcome::Same { known: met } => known += met,
-            Outcome::Different(found) => {
-                groups.entry(found.signature.clone()).or_default().push((seed, *found))
-            }
+        let outcome = outcome?;
+        known += outcome.known;
+        failing += usize::from(!outcome.differences.is_empty());
+        for found in outcome.differences {
+            groups.entry(found.class.clone()).or_default().push((seed, found));
         }
     }
-    println!("{count} sequences from seed {first}; {known} answers with a known difference");
+    println!(
+        "{count} sequences from seed {first}: {failing} differ; {known} answers with a known difference"
+    );
     if groups.is_empty() {
         return Ok(());
     }
-    let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
-    let report = report(Arc::new((stock.clone(), subject.clone())), groups).await?;
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.len()));
+    let mut report = format!("{failing} of {count} sequences differ, in {} ways\n", groups.len());
+    let told = stream::iter(groups.into_iter().enumerate())
+        .map(|(rank, (class, group))| tell(stock, subject, rank, class, group))
+        .buffered(AT_ONCE / 2);
+    for text in told.collect::<Vec<_>>().await {
+        report += &text?;
+    }
     if let Some(folder) = std::env::var_os("KOINON_DIFFERENCES") {
         std::fs::create_dir_all(&folder)?;
         std::fs::write(std::path::Path::new(&folder).join("differential.txt"), &report)?;
@@ -62,22 +70,25 @@ async fn every_answer_is_the_same() -> Result<()> {
     anyhow::bail!("the servers differ\n{report}")
 }
 
-async fn report(clients: Arc<(Client, Client)>, groups: Vec<Vec<(u64, Difference)>>) -> Result<String> {
-    let failing: usize = groups.iter().map(Vec::len).sum();
-    let mut text = format!("{failing} sequences differ, in {} ways\n", groups.len());
-    for (rank, group) in groups.into_iter().enumerate() {
-        let seeds: Vec<_> = group.iter().map(|(seed, _)| seed.to_string()).collect();
-        let (seed, found) =
-            group.into_iter().min_by_key(|(_, found)| found.steps.len()).expect("no group is empty");
-        let found = if rank < SHRUNK {
-            compare::shrink(&clients.0, &clients.1, &format!("shrink-{seed}"), found).await?
-        } else {
-            found
-        };
-        writeln!(text, "\n=== {} x {} (seeds {})", seeds.len(), found.signature, seeds.join(" "))?;
-        text += &found.report();
+/// The report of one group, its smallest sequence made smaller where the group is among the largest.
+async fn tell(
+    stock: &Client,
+    subject: &Client,
+    rank: usize,
+    class: String,
+    group: Vec<(u64, Difference)>,
+) -> Result<String> {
+    let seeds: BTreeSet<_> = group.iter().map(|(seed, _)| seed.to_string()).collect();
+    let resources: BTreeSet<_> = group.iter().map(|(_, found)| found.resource.clone()).collect();
+    let list = |items: BTreeSet<String>| items.into_iter().take(12).collect::<Vec<_>>().join(" ");
+    let count = group.len();
+    let (seed, mut found) =
+        group.into_iter().min_by_key(|(_, found)| found.steps.len()).expect("no group is empty");
+    if (rank as u64) < number("KOINON_SHRINK", 10) {
+        found = compare::shrink(stock, subject, &format!("shrink-{seed}-{rank}"), found).await?;
     }
-    Ok(text)
+    let (seeds, resources) = (list(seeds), list(resources));
+    Ok(format!("\n=== {count} x {class}\nseeds {seeds}; {resources}\n{}", found.report()))
 }
 
 async fn define(client: &Client) -> Result<()> {

@@ -53,6 +53,8 @@ pub struct Crd {
     pub versions: Vec<Version>,
     pub conversion: Conversion,
     pub established: bool,
+    /// The definition as it was read, for the OpenAPI documents.
+    pub source: Value,
 }
 
 /// How objects of one version become another.
@@ -112,6 +114,7 @@ impl Crd {
                 .collect(),
             conversion,
             established: names::is_true(crd, "Established"),
+            source: json!({"spec": crd["spec"].clone()}),
         }
     }
 

@@ -9,11 +9,11 @@
 mod apps;
 mod claims;
 pub mod convert;
-mod core;
+pub mod core;
 mod internal;
 pub mod meta;
 pub mod other;
-pub(crate) mod pods;
+pub mod pods;
 pub(crate) mod quantity;
 #[cfg(test)]
 mod recorded;

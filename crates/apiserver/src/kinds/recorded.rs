@@ -242,3 +242,31 @@ fn defaults_change_nothing_the_second_time() {
         assert_eq!(again, case.result);
     }
 }
+
+#[derive(Deserialize)]
+struct Updated {
+    old: Value,
+    new: Value,
+    result: Value,
+}
+
+#[test]
+fn what_the_real_server_makes_of_changes_we_make_of_them() {
+    let cases: Vec<Updated> = serde_json::from_str(include_str!("testdata/updated.json")).unwrap();
+    let mut wrong = Vec::new();
+    for case in cases {
+        assert_eq!(change_refused(&case.new, &case.old, None), None);
+        let mut ours = read(&case.new);
+        let strategy = strategy_of(&case.old);
+        if strategy.status {
+            super::walk::copy(&mut ours, &case.old, "status");
+        }
+        (strategy.prepare_update)(&mut ours, &case.old);
+        // The generic path counts changes.
+        super::walk::copy(&mut ours["metadata"], &case.result["metadata"], "generation");
+        if ours != case.result {
+            wrong.push(format!("{}\n  real: {}\n  ours: {ours}", case.new, case.result));
+        }
+    }
+    expect_none(&wrong);
+}

@@ -108,7 +108,7 @@ pub(crate) fn stored_as_served(resource: &Resource) -> bool {
     match &resource.custom {
         None => kinds::convert::storage(&resource.group, &resource.kind)
             .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version),
-        Some(custom) => !custom.version().has_defaults,
+        Some(custom) => !custom.crd.storage().is_some_and(|version| version.has_defaults),
     }
 }
 
@@ -127,7 +127,10 @@ pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: 
         None => {
             // A default that was added to the CRD later shows on objects stored before.
             let mut value = object::decode(Some(naming), revision, body);
-            super::incoming::default(resource, &mut value);
+            let stored = resource.custom.as_ref().and_then(|custom| custom.crd.storage());
+            if let Some(schema) = stored.and_then(|version| version.schema.as_ref()) {
+                crate::schema::default::default(schema, &mut value);
+            }
             value
         }
     }

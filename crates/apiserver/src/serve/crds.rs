@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::object::{self, Naming, metadata, text};
+use super::ownership::Ownership;
+use super::parts::Part;
 use super::{Inner, write};
 use crate::crd;
 use crate::store::{Expect, Key, ListQuery, Op};
@@ -58,6 +60,7 @@ fn is_going(crd: &Value) -> bool {
 /// Step by step, each its own write, as watchers of a stock server see it.
 async fn settle(server: &Inner, name: &str) {
     while let Some((mut crd, revision)) = read(server, name) {
+        let before = crd.clone();
         let op = if is_going(&crd) {
             match cleanup(server, &mut crd).await {
                 Some(After::Gone) => Op::Delete { key: Key::new(CRDS, "", name), revision: Some(revision) },
@@ -76,6 +79,7 @@ async fn settle(server: &Inner, name: &str) {
             if !changed {
                 return;
             }
+            own(server, &before, &mut crd);
             put(name, &crd, revision)
         };
         // A conflict means that somebody else wrote it: look again.
@@ -85,6 +89,14 @@ async fn settle(server: &Inner, name: &str) {
             tracing::error!(%error, name, "the status of a CRD could not be stored");
             return;
         }
+    }
+}
+
+/// The status is the server's own work, and recorded as such.
+fn own(server: &Inner, before: &Value, crd: &mut Value) {
+    let resource = server.catalog().resource("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    if let Some(resource) = resource {
+        Ownership::by(server, &resource, "kube-apiserver".to_owned(), Part::Status).update(Some(before), crd);
     }
 }
 

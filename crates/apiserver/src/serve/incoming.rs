@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::accept::{BodyType, body_type};
 use super::query::FieldValidation;
 use crate::catalog::{self, Resource};
+use crate::kinds::convert;
+use crate::protobuf;
 use crate::schema::raw::Json;
 use crate::schema::{self, Schema};
 use crate::status::{Error, Result};
@@ -30,11 +32,15 @@ pub(crate) async fn read_body(body: Body) -> Result<Bytes> {
     }
 }
 
-/// Reads a body in JSON or YAML.
-pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Json> {
+/// Reads a body in JSON, YAML or protobuf. Kind and version are those that a body has which names none.
+pub(crate) fn parse(headers: &HeaderMap, body: &[u8], api_version: &str, kind: &str) -> Result<Json> {
     match body_type(headers) {
         (BodyType::Json, _) => Json::parse(body).map_err(|error| Error::bad_request(error.to_string())),
         (BodyType::Yaml, _) => parse_yaml(body),
+        (BodyType::Protobuf, _) => match protobuf::decode(body, api_version, kind) {
+            Ok(decoded) => Ok(Json::from(decoded.value)),
+            Err(error) => Err(Error::bad_request(error.message(kind, body))),
+        },
         (BodyType::Other, _) => Err(Error::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
              application/yaml, application/vnd.kubernetes.protobuf",
@@ -49,6 +55,58 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Json> {
     let value: Value = serde_saphyr::from_str(text)
         .map_err(|error| Error::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
     Ok(Json::from(value))
+}
+
+/// Reads the body of a request that should be an object of `resource`. What cannot be recognized at all is
+/// shown, so that its sender recognizes it.
+pub(crate) fn read(resource: &Resource, headers: &HeaderMap, body: &[u8]) -> Result<Json> {
+    let unrecognized = |why: String| {
+        if resource.custom.is_some() {
+            return Error::bad_request(why);
+        }
+        let (kind, shown) = (&resource.kind, summary(body));
+        Error::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+        ))
+    };
+    let mut json = match parse(headers, body, &resource.api_version(), &resource.kind) {
+        Err(error) if error.code == 400 && body_type(headers).0 != BodyType::Protobuf => {
+            let why = match resource.custom {
+                Some(_) => error.message,
+                None => format!("couldn't get version/kind; json parse error: {}", error.message),
+            };
+            return Err(unrecognized(why));
+        }
+        result => result?,
+    };
+    let nameless = |entries: &[(String, Json)]| claimed(entries, "kind").is_ok_and(|kind| kind.is_empty());
+    if let (Some(_), Json::Object(entries)) = (&resource.custom, &json)
+        && nameless(entries)
+    {
+        let text = String::from_utf8_lossy(body);
+        return Err(cannot_handle(resource, &format!("Object 'Kind' is missing in '{}'", text.trim_end())));
+    }
+    check_identity(resource, &mut json).map_err(|error| {
+        match error.message.starts_with("couldn't get version/kind") {
+            true => unrecognized(error.message),
+            false => error,
+        }
+    })?;
+    Ok(json)
+}
+
+/// The beginning of a body, as text if it looks like JSON.
+fn summary(body: &[u8]) -> String {
+    const MOST: usize = 30;
+    let (shown, more) = if body.len() > MOST { (&body[..MOST], " ...") } else { (body, "") };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
 }
 
 /// Turns a body into an object of `resource`: right kind and version, unknown fields dropped, defaults
@@ -77,13 +135,16 @@ pub(crate) fn configuration(
     let said =
         |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
     let (api_version, kind) = (said("apiVersion")?, said("kind")?);
-    if api_version.is_empty() || kind.is_empty() {
+    if api_version != resource.api_version() || kind != *resource.kind {
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        return Err(Error::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+        let sep = if api_version.contains('/') || group.is_empty() { "/" } else { "" };
+        return Err(Error::bad_request(format!("invalid object type: {group}{sep}{version}, Kind={kind}")));
     }
     check_identity(resource, &mut json)?;
-    let (_, findings) = decoded(resource, json.clone())?;
-    report(resource, findings, validation, warnings)?;
+    // What does not fit its type is told by whoever merges it, in other words.
+    if let Ok((_, findings)) = decoded(resource, json.clone()) {
+        report(resource, findings, validation, warnings)?;
+    }
     Ok(json.into_value())
 }
 
@@ -128,7 +189,7 @@ fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
     let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
     let kind = if kind.is_empty() { resource.kind.to_string() } else { kind };
     if kind != *resource.kind || api_version != expected {
-        return Err(not_this_kind(resource, &expected, &api_version, &kind));
+        return Err(not_this_kind(resource, &Json::Object(entries.clone()), &api_version, &kind));
     }
     entries.retain(|(key, _)| key != "apiVersion" && key != "kind");
     entries.insert(0, ("apiVersion".into(), Json::String(api_version)));
@@ -136,18 +197,58 @@ fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
     Ok(())
 }
 
-fn not_this_kind(resource: &Resource, expected: &str, api_version: &str, kind: &str) -> Error {
+/// Why an object of another kind or version cannot be taken for one of `resource`.
+fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str) -> Error {
+    let expected = resource.api_version();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if kind == &*resource.kind && group == &*resource.group {
+    if resource.custom.is_some() {
+        return not_this_custom_kind(resource, api_version, kind);
+    }
+    let wanted = &resource.kind;
+    let refuse = |why: String| {
+        Error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+    };
+    let Some(schema) = known_kind(group, version, kind) else {
+        return refuse(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ));
+    };
+    // It is read as what it claims to be first, and then does not fit.
+    if let Err(why) = schema::decode::decode_json(&schema, json.clone()) {
+        return refuse(why.to_string());
+    }
+    if kind == &**wanted && group == &*resource.group {
+        return Error::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        ));
+    }
+    let package = match &*resource.group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    refuse(format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"))
+}
+
+fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> Error {
+    let expected = resource.api_version();
+    if kind == &*resource.kind {
         return Error::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
     }
     let wanted = &resource.kind;
-    Error::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {wanted}: converting ({group}.{kind}) to ({}.{wanted}): unknown conversion",
-        resource.group
-    ))
+    Error::bad_request(format!("the kind in the data ({kind}) does not match the expected kind ({wanted})"))
+}
+
+/// The schema of any kind that a stock server knows, those without a resource of their own included.
+fn known_kind(group: &str, version: &str, kind: &str) -> Option<Schema> {
+    const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+    match (version, kind) {
+        ("v1", "Status" | "DeleteOptions") if group.is_empty() => {
+            catalog::builtin_definition(&format!("{META}.{kind}"))
+        }
+        _ => catalog::builtin_schema(group, version, kind),
+    }
 }
 
 fn claimed(entries: &[(String, Json)], key: &str) -> Result<String> {
@@ -191,5 +292,14 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
     }
     if resource.custom.is_none() {
         (crate::kinds::strategy(&resource.group, &resource.kind).default)(object);
+        // A version that is not stored has the defaults of its way to the stored one, too.
+        if let Some((group, version)) = convert::storage(&resource.group, &resource.kind)
+            && (group, version) != (&*resource.group, &*resource.version)
+        {
+            let (own_group, own_version) = (&*resource.group, &*resource.version);
+            let stored =
+                convert::convert(own_group, own_version, &resource.kind, object.take(), group, version);
+            *object = convert::convert(group, version, &resource.kind, stored, own_group, own_version);
+        }
     }
 }

@@ -38,6 +38,7 @@ mod services;
 mod subresources;
 mod update;
 mod watch;
+mod webhooks;
 mod write;
 
 use std::panic::AssertUnwindSafe;
@@ -59,13 +60,14 @@ use self::info::Info;
 use self::parts::Part;
 use self::query::Query;
 use self::respond::Reply;
+use crate::admission;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::status::{Error, Result};
-use crate::store::{self, Key, Store};
+use crate::store::{self, Store};
 
 /// The name under which service-account tokens are issued, as on most clusters.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -179,10 +181,11 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
     let response = match served {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => respond::failure(&error, for_errors),
+        Ok(Err(error)) => respond::failure(&error, for_errors, &[]),
         Err(_) => respond::failure(
             &Error::internal("this request hit a fault in the server; see its log"),
             for_errors,
+            &[],
         ),
     };
     inner.metrics.request(verb, &resource, response.status().as_u16());
@@ -208,7 +211,15 @@ impl Inner {
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
-        let accept = Accept::negotiate(&parts.headers, query.flag("pretty"))?;
+        let accept = Accept::negotiate(&parts.headers, query.flag("pretty")).map_err(|error| {
+            // Built-in kinds are refused before they are looked at, in other words.
+            let mut refused = Error::not_acceptable(
+                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                 application/vnd.kubernetes.protobuf",
+            );
+            refused.details = Some(Box::new(serde_json::json!({})));
+            if resource.custom.is_none() { refused } else { error }
+        })?;
         let call = Call {
             api_version: resource.api_version(),
             server: self,
@@ -245,6 +256,11 @@ impl Inner {
         rbac::require(attributes, &*self.following.rules())
     }
 
+    /// Who may do what.
+    pub(crate) fn rules(&self) -> parking_lot::RwLockReadGuard<'_, rbac::Index> {
+        self.following.rules()
+    }
+
     pub(crate) fn catalog(&self) -> Catalog {
         self.following.catalog()
     }
@@ -269,11 +285,27 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 /// The handler of a verb on a resource or on a part of it.
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
-    let verb = call.info.verb;
-    if verb == "watch" && call.info.subresource.is_empty() && call.resource.allows(verb) {
-        return Ok(respond::response(watch::watch(call)?, accept, &[]));
+    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
+        let said = custom.version().deprecation_warning.clone();
+        let warning =
+            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
+        call.warnings.push(warning);
     }
-    let reply = if call.info.subresource.is_empty() {
+    if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        let warnings = std::mem::take(&mut call.warnings);
+        return Ok(respond::response(watch::watch(call)?, accept, &warnings));
+    }
+    let answer = answer(&mut call, body).await;
+    crds::after(&call).await;
+    Ok(match answer {
+        Ok(reply) => respond::response(reply, accept, &call.warnings),
+        Err(error) => respond::failure(&error, accept, &call.warnings),
+    })
+}
+
+async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
+    let verb = call.info.verb;
+    Ok(if call.info.subresource.is_empty() {
         let named = !call.info.name.is_empty();
         let fits = match verb {
             "create" => !named,
@@ -290,28 +322,42 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
         }
         if reviews::is_review(&call.resource) {
             let body = incoming::read_body(body).await?;
-            reviews::review(&mut call, body)?
+            reviews::review(call, body)?
         } else {
-            whole(&mut call, verb, body).await?
+            whole(call, verb, body).await?
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
-            return Err(Error::no_such_resource());
+            return Err(no_such_part(call));
         };
         let verb_there = if verb == "list" { "get" } else { verb };
         if !subresource.verbs.iter().any(|one| one == verb_there) {
             return Err(Error::method_not_allowed());
         }
-        subresources::serve(&mut call, &subresource, body).await?
-    };
-    crds::after(&call).await;
-    Ok(respond::response(reply, accept, &call.warnings))
+        subresources::serve(call, &subresource, body).await?
+    })
+}
+
+/// A custom resource's unknown part is told as if the object itself were unknown.
+fn no_such_part(call: &Call) -> Error {
+    if call.resource.custom.is_none() {
+        return Error::no_such_resource();
+    }
+    let mut error = call.not_found(&call.info.name);
+    if let Some(details) = error.details.as_deref_mut() {
+        details["causes"] = Value::Null;
+    }
+    error
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
     Ok(match verb {
         "get" => read::get(call)?,
         "list" => read::list(call).await?,
+        "create" if &*call.resource.storage == "/bindings" => {
+            let body = incoming::read_body(body).await?;
+            subresources::bind_named(call, body).await?
+        }
         "create" => create::create(call, incoming::read_body(body).await?).await?,
         "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,
         "patch" => patch::patch(call, Part::Whole, incoming::read_body(body).await?).await?,
@@ -328,8 +374,7 @@ pub(crate) fn no_such_page() -> Response {
 
 impl token::Lookup for Inner {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
-        let key = Key::new(format!("{group}/{resource}"), namespace, name);
-        self.store.get(&key).map(|entry| object::of_entry(None, &entry))
+        admission::Lookup::get(self, group, resource, namespace, name)
     }
 }
 

@@ -81,10 +81,10 @@ fn document(server: &Inner, name: &str, headers: &HeaderMap) -> Option<Response>
 /// The document of one version of a group that CRDs make.
 fn custom(group: &Group, version: &str) -> Option<Value> {
     let resources = &group.version(version)?.resources;
-    let crds: Vec<&crd::Crd> =
-        resources.iter().filter_map(|one| one.custom.as_ref()).map(|custom| &*custom.crd).collect();
-    let _ = crds;
-    None
+    let crds = resources.iter().filter_map(|one| one.custom.as_ref()).map(|custom| &custom.crd.source);
+    let apps = data::read("openapi/v3/apis/apps/v1")?;
+    let apps = serde_json::from_slice(&apps).ok()?;
+    Some(crd::openapi::document(crds, &group.name, version, &apps))
 }
 
 fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
@@ -102,7 +102,10 @@ fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     let mut document: Value = serde_json::from_slice(&text).map_err(Error::internal)?;
     for version in custom {
         for custom in version.resources.iter().filter_map(|one| one.custom.as_ref()) {
-            let _ = (&mut document, custom);
+            let definitions = crd::openapi::definitions_v2(&custom.crd.source, &version.name);
+            if let Some(all) = document["definitions"].as_object_mut() {
+                all.extend(definitions);
+            }
         }
     }
     let mut response = json_response(&document);

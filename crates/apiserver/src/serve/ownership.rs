@@ -5,10 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::call::Call;
+use super::Inner;
+use super::call::{Call, strategy};
 use super::parts::Part;
 use crate::apply::{self, FieldSet, Force};
-use crate::catalog::group_version;
+use crate::catalog::{Resource, group_version};
 use crate::schema::Schema;
 use crate::status::Result;
 
@@ -26,19 +27,25 @@ pub(crate) struct Ownership {
 }
 
 impl Ownership {
+    /// The writer of a request.
     pub(crate) fn of(call: &Call, part: Part) -> Ownership {
-        let catalog = call.server.catalog();
-        let group = catalog.group(&call.resource.group);
+        Ownership::by(&call.server, &call.resource, call.field_manager(), part)
+    }
+
+    /// Any writer, the server itself included.
+    pub(crate) fn by(server: &Inner, resource: &Resource, manager: String, part: Part) -> Ownership {
+        let catalog = server.catalog();
+        let group = catalog.group(&resource.group);
         let versions = group.into_iter().flat_map(|group| &group.versions);
         Ownership {
-            schema: call.resource.schema().unwrap_or_else(Schema::anything),
-            api_version: call.api_version.clone(),
-            kind: call.resource.kind.clone(),
-            versions: versions.map(|version| group_version(&call.resource.group, &version.name)).collect(),
-            reset: reset_fields(call, part),
-            manager: call.field_manager(),
+            schema: resource.schema().unwrap_or_else(Schema::anything),
+            api_version: resource.api_version(),
+            kind: resource.kind.clone(),
+            versions: versions.map(|version| group_version(&resource.group, &version.name)).collect(),
+            reset: reset_fields(resource, part),
+            manager,
             subresource: part.subresource(),
-            now: call.server.context.now(),
+            now: server.context.now(),
         }
     }
 
@@ -69,13 +76,13 @@ impl Ownership {
 }
 
 /// Fields that a write of this part does not set, so that nobody owns them for it.
-fn reset_fields(call: &Call, part: Part) -> FieldSet {
+fn reset_fields(resource: &Resource, part: Part) -> FieldSet {
     match part {
-        part if part.is_whole() && call.strategy().status => FieldSet::of(&["status"]),
+        part if part.is_whole() && strategy(resource).status => FieldSet::of(&["status"]),
         part if part.is_whole() => FieldSet::new(),
         Part::Binding => FieldSet::new(),
-        Part::Status if call.resource.custom.is_some() => FieldSet::of(&["spec", "metadata"]),
-        _ if &*call.resource.kind == "Deployment" => FieldSet::of(&["spec", "metadata.labels"]),
+        Part::Status if resource.custom.is_some() => FieldSet::of(&["spec", "metadata"]),
+        _ if &*resource.kind == "Deployment" => FieldSet::of(&["spec", "metadata.labels"]),
         Part::PodSpec => FieldSet::of(&["status"]),
         _ => FieldSet::of(&["spec"]),
     }

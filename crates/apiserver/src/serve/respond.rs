@@ -8,6 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use serde_json::Value;
 
 use super::accept::{Accept, Encoding};
+use crate::protobuf;
 use crate::status::Error;
 
 /// What a handler answers with.
@@ -38,6 +39,11 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
         }
         Reply::Value(code, value) => encode(code, &value, accept),
     };
+    finish(&mut response, warnings);
+    response
+}
+
+fn finish(response: &mut Response, warnings: &[String]) {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
@@ -46,14 +52,13 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
             headers.append(WARNING, value);
         }
     }
-    response
 }
 
 /// The response to a request that failed.
-pub(crate) fn failure(error: &Error, accept: Accept) -> Response {
+pub(crate) fn failure(error: &Error, accept: Accept, warnings: &[String]) -> Response {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = encode(code, &error.to_status(), accept);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    finish(&mut response, warnings);
     if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
         response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
     }
@@ -65,6 +70,18 @@ fn encode(code: StatusCode, value: &Value, accept: Accept) -> Response {
         Encoding::Yaml => {
             let text = serde_saphyr::to_string(value).expect("JSON can be written as YAML");
             body(code, "application/yaml", text.into_bytes())
+        }
+        Encoding::Protobuf => {
+            let word = |key: &str| value[key].as_str().unwrap_or_default();
+            match protobuf::encode(word("apiVersion"), word("kind"), value) {
+                Some(content) => body(code, protobuf::MEDIA_TYPE, content),
+                None => {
+                    let error = Error::not_acceptable(
+                        "this kind has no protobuf form: accept application/json as well",
+                    );
+                    body(StatusCode::NOT_ACCEPTABLE, "application/json", error.to_status().to_string())
+                }
+            }
         }
         Encoding::Json if accept.pretty => {
             let text = serde_json::to_vec_pretty(value).expect("a value can be written");

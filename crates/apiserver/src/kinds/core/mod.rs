@@ -11,6 +11,7 @@ mod service;
 mod service_addresses;
 mod storage;
 
+pub use service_addresses::validate as validate_service_addresses;
 pub(super) use storage::default_claim;
 
 use super::{Generation, Strategy};

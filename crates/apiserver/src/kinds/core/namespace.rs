@@ -41,8 +41,12 @@ fn add_name_label(namespace: &mut Value) {
 }
 
 fn prepare_create(namespace: &mut Value) {
-    // A generated name was not there when defaults were set.
-    add_name_label(namespace);
+    // A generated name was not there when defaults were set. A bad one gets its label only once it was
+    // validated, which is never.
+    let name = text(&namespace["metadata"], "name");
+    if names::dns1123_label(name).is_empty() {
+        add_name_label(namespace);
+    }
     map_mut(namespace).insert("status".into(), json!({"phase": "Active"}));
     let spec = object_mut(namespace, "spec");
     let mut finalizers = list(&spec["finalizers"]).to_vec();

@@ -85,8 +85,16 @@ fn validate_node(node: &Value) -> Faults {
     faults.extend(ranges.items().flat_map(|range| range.obey(names::legacy_cidr)));
     let count = ranges.items().len();
     if count > 1 {
+        let bad = ranges.items().enumerate().find(|(_, range)| names::parse_cidr(range.str()).is_none());
+        if let Some((index, range)) = &bad {
+            let why = format!(
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {})",
+                range.str()
+            );
+            faults.push(Error::internal(&ranges.path, why));
+        }
         let six = ranges.items().filter(|range| range.str().contains(':')).count();
-        if count > 2 || six != 1 {
+        if count > 2 || six != 1 || bad.is_some() {
             faults.push(ranges.invalid("may specify no more than one CIDR for each IP family"));
         }
     }

@@ -24,4 +24,5 @@ pub(crate) use probes::validate_port;
 pub(in crate::kinds) use resources::quality_of_service;
 pub(crate) use scheduling::{validate_node_selector, validate_taint_effect};
 pub(crate) use spec::{enumerated, validate_pod_template};
-pub(crate) use strategy::{POD, bind_pod, prepare_pod_status, validate_binding};
+pub(crate) use strategy::POD;
+pub use strategy::{bind_pod, prepare_pod_status, validate_binding};

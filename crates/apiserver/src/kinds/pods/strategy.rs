@@ -80,7 +80,7 @@ fn merge_label_keys(pod: &mut Value) {
 }
 
 /// What a write to a pod's status may not change, beyond the spec.
-pub(crate) fn prepare_pod_status(new: &mut Value, old: &Value) {
+pub fn prepare_pod_status(new: &mut Value, old: &Value) {
     copy(new, old, "spec");
     let meta = object_mut(new, "metadata");
     copy(meta, &old["metadata"], "ownerReferences");
@@ -103,7 +103,7 @@ pub(crate) fn prepare_pod_status(new: &mut Value, old: &Value) {
 }
 
 /// What is wrong with a Binding of a pod to a node.
-pub(crate) fn validate_binding(binding: &Value) -> Vec<field::Error> {
+pub fn validate_binding(binding: &Value) -> Vec<field::Error> {
     let target = Path::new("target");
     let mut faults = Vec::new();
     let kind = text(&binding["target"], "kind");
@@ -117,7 +117,7 @@ pub(crate) fn validate_binding(binding: &Value) -> Vec<field::Error> {
 }
 
 /// Binds a pod to the node that a Binding names; `now` is the time of the change.
-pub(crate) fn bind_pod(pod: &mut Value, binding: &Value, now: &str) -> Result<(), status::Error> {
+pub fn bind_pod(pod: &mut Value, binding: &Value, now: &str) -> Result<(), status::Error> {
     let resource = status::GroupResource::new("", "pods/binding");
     let name = text(&pod["metadata"], "name").to_owned();
     let conflict = |why: &str| Err(status::Error::conflict(&resource, &name, why));
@@ -179,4 +179,42 @@ fn set_scheduled(status: &mut Value, now: &str) {
     all.push(condition);
     map_mut(status).insert("conditions".into(), all.into());
     set_absent(status, "phase", "Pending");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binding_names_the_node_and_says_so() {
+        let binding = json!({"metadata": {"annotations": {"a": "b"}}, "target": {"name": "n1"}});
+        let mut pod = json!({"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Pending"}});
+        bind_pod(&mut pod, &binding, "2020-01-01T00:00:00Z").unwrap();
+        assert_eq!(pod["spec"]["nodeName"], "n1");
+        assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
+        assert_eq!(pod["status"]["conditions"][0]["status"], "True");
+        let error = bind_pod(&mut pod, &binding, "2020-01-01T00:00:01Z").unwrap_err();
+        assert_eq!(
+            error.message,
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n1\""
+        );
+        assert_eq!(error.code, 409);
+        let faults = validate_binding(&json!({"target": {"kind": "Pod"}}));
+        assert_eq!(
+            field::aggregate(&faults),
+            "[target.kind: Unsupported value: \"Pod\": supported values: \"Node\", \"<empty>\", target.name: Required value]"
+        );
+    }
+
+    #[test]
+    fn a_status_keeps_what_it_leaves_out() {
+        let old = json!({"metadata": {"ownerReferences": [{"uid": "1"}]}, "spec": {"a": 1},
+            "status": {"qosClass": "BestEffort", "conditions": [{"type": "Ready", "observedGeneration": 2}]}});
+        let mut new = json!({"metadata": {}, "spec": {}, "status": {"phase": "Running", "conditions": [{"type": "Ready"}]}});
+        prepare_pod_status(&mut new, &old);
+        assert_eq!(new["spec"], old["spec"]);
+        assert_eq!(new["metadata"], old["metadata"]);
+        assert_eq!(new["status"]["qosClass"], "BestEffort");
+        assert_eq!(new["status"]["conditions"][0]["observedGeneration"], 2);
+    }
 }

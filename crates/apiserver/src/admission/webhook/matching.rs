@@ -1,0 +1,134 @@
+//! Whether a webhook sees a request, and in which version.
+
+use serde_json::Value;
+
+use crate::admission::{Attributes, Lookup};
+use crate::kinds::selectors::selects;
+use crate::kinds::walk::{get, is_empty, list, text};
+use crate::status::{Error, GroupResource, Result};
+
+/// The resource and version that a webhook is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) resource: String,
+    pub(super) kind: String,
+}
+
+/// The kinds that webhooks never see: they could lock everyone out of changing them.
+const EXEMPT: [&str; 6] = [
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
+
+/// How a webhook sees the request; nothing if it does not.
+pub(super) fn seen_as(
+    request: &Attributes<'_>,
+    object: Option<&Value>,
+    old: Option<&Value>,
+    webhook: &Value,
+    lookup: &dyn Lookup,
+) -> Result<Option<Seen>> {
+    if request.group == "admissionregistration.k8s.io" && EXEMPT.contains(&request.kind) {
+        return Ok(None);
+    }
+    let namespace = namespace_matches(request, object, webhook, lookup);
+    if matches!(namespace, Ok(false)) || !object_matches(object, old, webhook) {
+        return Ok(None);
+    }
+    let seen = exact(request, webhook).or_else(|| equivalent(request, webhook));
+    // A namespace that is not there matters only to webhooks that would see the request.
+    match seen {
+        Some(seen) => namespace.map(|_| Some(seen)),
+        None => Ok(None),
+    }
+}
+
+fn namespace_matches(
+    request: &Attributes<'_>,
+    object: Option<&Value>,
+    webhook: &Value,
+    lookup: &dyn Lookup,
+) -> Result<bool> {
+    let selector = get(webhook, &["namespaceSelector"]);
+    let is_namespace = request.is("", "namespaces");
+    if (request.namespace.is_empty() && !is_namespace) || selects_all(selector) {
+        return Ok(true);
+    }
+    if let (true, Some(object)) = (is_namespace && request.subresource.is_empty(), object) {
+        return Ok(selects(selector, get(object, &["metadata", "labels"])));
+    }
+    let name = if request.namespace.is_empty() { request.name } else { request.namespace };
+    let found = lookup.get("", "namespaces", "", name);
+    let found = found.ok_or_else(|| Error::not_found(&GroupResource::new("", "namespaces"), name))?;
+    Ok(selects(selector, get(&found, &["metadata", "labels"])))
+}
+
+fn selects_all(selector: &Value) -> bool {
+    ["matchLabels", "matchExpressions"].iter().all(|key| is_empty(get(selector, &[key])))
+}
+
+fn object_matches(object: Option<&Value>, old: Option<&Value>, webhook: &Value) -> bool {
+    let selector = get(webhook, &["objectSelector"]);
+    let chosen =
+        |object: &Value| !object.is_null() && selects(selector, get(object, &["metadata", "labels"]));
+    selects_all(selector) || [object, old].into_iter().flatten().any(chosen)
+}
+
+fn exact(request: &Attributes<'_>, webhook: &Value) -> Option<Seen> {
+    let seen = Seen {
+        group: request.group.to_owned(),
+        version: request.version.to_owned(),
+        resource: request.resource.to_owned(),
+        kind: request.kind.to_owned(),
+    };
+    list(&webhook["rules"]).iter().any(|rule| rule_matches(rule, request, &seen)).then_some(seen)
+}
+
+/// The same object as other groups and versions show it; earlier rules first.
+fn equivalent(request: &Attributes<'_>, webhook: &Value) -> Option<Seen> {
+    if text(webhook, "matchPolicy") == "Exact" {
+        return None;
+    }
+    let all: &[(&str, &str)] = match (request.group, request.resource) {
+        ("autoscaling", "horizontalpodautoscalers") => &[("autoscaling", "v1"), ("autoscaling", "v2")],
+        ("" | "events.k8s.io", "events") => &[("", "v1"), ("events.k8s.io", "v1")],
+        _ => return None,
+    };
+    let others = all.iter().filter(|(group, version)| (*group, *version) != (request.group, request.version));
+    let others: Vec<Seen> = others
+        .map(|(group, version)| Seen {
+            group: (*group).to_owned(),
+            version: (*version).to_owned(),
+            resource: request.resource.to_owned(),
+            kind: request.kind.to_owned(),
+        })
+        .collect();
+    list(&webhook["rules"])
+        .iter()
+        .find_map(|rule| others.iter().find(|seen| rule_matches(rule, request, seen)).cloned())
+}
+
+fn rule_matches(rule: &Value, request: &Attributes<'_>, seen: &Seen) -> bool {
+    let any = |key: &str, wanted: &str| list(&rule[key]).iter().any(|one| one == "*" || one == wanted);
+    let cluster = request.namespace.is_empty() || request.is("", "namespaces");
+    let scope = match text(rule, "scope") {
+        "Namespaced" => !cluster,
+        "Cluster" => cluster,
+        _ => true,
+    };
+    let resource = list(&rule["resources"]).iter().filter_map(Value::as_str).any(|one| {
+        let (name, part) = one.split_once('/').unwrap_or((one, ""));
+        (name == "*" || name == seen.resource) && (part == "*" || part == request.subresource)
+    });
+    scope
+        && resource
+        && any("operations", request.operation.as_str())
+        && any("apiGroups", &seen.group)
+        && any("apiVersions", &seen.version)
+}
