@@ -26,7 +26,9 @@ pub enum Error {
     #[error("{0}")]
     Envelope(Fault),
     /// A kind that has no protobuf here.
-    #[error("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"")]
+    #[error(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )]
     Kind { api_version: String, kind: String },
     /// The object is not what its kind says.
     #[error("{fault}")]

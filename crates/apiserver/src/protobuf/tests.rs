@@ -25,9 +25,11 @@ fn normalised(value: &Value) -> Value {
             number.as_f64().map_or(value.clone(), |float| special::double(float).expect("JSON has no others"))
         }
         Value::Array(items) => items.iter().map(normalised).collect(),
-        Value::Object(entries) => {
-            entries.iter().map(|(key, value)| (key.clone(), normalised(value))).collect::<serde_json::Map<_, _>>().into()
-        }
+        Value::Object(entries) => entries
+            .iter()
+            .map(|(key, value)| (key.clone(), normalised(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
         other => other.clone(),
     }
 }
@@ -37,7 +39,11 @@ fn check_sample(json: &Value, bytes: &[u8]) {
     let (api_version, kind) = (text(&json["apiVersion"]), text(&json["kind"]));
     let decoded = decode(bytes, "", "").unwrap_or_else(|error| panic!("{api_version} {kind}: {error}"));
     assert_eq!((decoded.api_version.as_str(), decoded.kind.as_str()), (api_version, kind));
-    assert_eq!(first_difference("", &normalised(&decoded.value), &normalised(json)), None, "{api_version} {kind}");
+    assert_eq!(
+        first_difference("", &normalised(&decoded.value), &normalised(json)),
+        None,
+        "{api_version} {kind}"
+    );
     let encoded = encode(api_version, kind, json).expect("it is known");
     assert!(encoded == bytes, "{api_version} {kind}: other bytes than Go's");
 }
@@ -49,16 +55,17 @@ fn text(value: &Value) -> &str {
 /// Where two values differ, so that a failure can be read.
 fn first_difference(path: &str, got: &Value, expected: &Value) -> Option<String> {
     match (got, expected) {
-        (Value::Object(a), Value::Object(b)) => a
-            .keys()
-            .chain(b.keys())
-            .find_map(|key| match (a.get(key), b.get(key)) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.keys().chain(b.keys()).find_map(|key| match (a.get(key), b.get(key)) {
                 (Some(a), Some(b)) => first_difference(&format!("{path}.{key}"), a, b),
                 (a, b) => Some(format!("{path}.{key}: {a:?} instead of {b:?}")),
-            }),
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(at, (a, b))| first_difference(&format!("{path}[{at}]"), a, b))
+            })
         }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
+            .iter()
+            .zip(b)
+            .enumerate()
+            .find_map(|(at, (a, b))| first_difference(&format!("{path}[{at}]"), a, b)),
         (a, b) => (a != b).then(|| format!("{path}: {a} instead of {b}")),
     }
 }

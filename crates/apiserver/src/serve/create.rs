@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admit::Write;
 use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::ownership::Ownership;
@@ -72,7 +73,8 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata(&mut object).remove(key);
     }
-    admit::mutate(call, Operation::Create, &name, &mut object, None)?;
+    let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
+    admit::mutate(call, &write, &mut object).await?;
     if managed == Managed::Track {
         Ownership::of(call, Part::Whole).update(None, &mut object);
     }
@@ -85,7 +87,7 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
-    admit::validate(call, Operation::Create, &name, Some(&object), None, dry_run).await?;
+    admit::validate(call, &write, Some(&object)).await?;
     let key = call.key(&name);
     let body = store_form(&call.resource, &object);
     if dry_run {

@@ -13,6 +13,7 @@ use super::accept::{BodyType, body_type};
 use super::query::FieldValidation;
 use crate::catalog::{self, Resource};
 use crate::kinds::convert;
+use crate::protobuf;
 use crate::schema::raw::Json;
 use crate::schema::{self, Schema};
 use crate::status::{Error, Result};
@@ -31,11 +32,15 @@ pub(crate) async fn read_body(body: Body) -> Result<Bytes> {
     }
 }
 
-/// Reads a body in JSON or YAML.
-pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Json> {
+/// Reads a body in JSON, YAML or protobuf. Kind and version are those that a body has which names none.
+pub(crate) fn parse(headers: &HeaderMap, body: &[u8], api_version: &str, kind: &str) -> Result<Json> {
     match body_type(headers) {
         (BodyType::Json, _) => Json::parse(body).map_err(|error| Error::bad_request(error.to_string())),
         (BodyType::Yaml, _) => parse_yaml(body),
+        (BodyType::Protobuf, _) => match protobuf::decode(body, api_version, kind) {
+            Ok(decoded) => Ok(Json::from(decoded.value)),
+            Err(error) => Err(Error::bad_request(error.message(kind, body))),
+        },
         (BodyType::Other, _) => Err(Error::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
              application/yaml, application/vnd.kubernetes.protobuf",
@@ -64,8 +69,8 @@ pub(crate) fn read(resource: &Resource, headers: &HeaderMap, body: &[u8]) -> Res
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
     };
-    let mut json = match parse(headers, body) {
-        Err(error) if error.code == 400 => {
+    let mut json = match parse(headers, body, &resource.api_version(), &resource.kind) {
+        Err(error) if error.code == 400 && body_type(headers).0 != BodyType::Protobuf => {
             let why = match resource.custom {
                 Some(_) => error.message,
                 None => format!("couldn't get version/kind; json parse error: {}", error.message),
@@ -74,6 +79,13 @@ pub(crate) fn read(resource: &Resource, headers: &HeaderMap, body: &[u8]) -> Res
         }
         result => result?,
     };
+    let nameless = |entries: &[(String, Json)]| claimed(entries, "kind").is_ok_and(|kind| kind.is_empty());
+    if let (Some(_), Json::Object(entries)) = (&resource.custom, &json)
+        && nameless(entries)
+    {
+        let text = String::from_utf8_lossy(body);
+        return Err(cannot_handle(resource, &format!("Object 'Kind' is missing in '{}'", text.trim_end())));
+    }
     check_identity(resource, &mut json).map_err(|error| {
         match error.message.starts_with("couldn't get version/kind") {
             true => unrecognized(error.message),
@@ -123,13 +135,16 @@ pub(crate) fn configuration(
     let said =
         |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
     let (api_version, kind) = (said("apiVersion")?, said("kind")?);
-    if api_version.is_empty() || kind.is_empty() {
+    if api_version != resource.api_version() || kind != *resource.kind {
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        return Err(Error::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+        let sep = if api_version.contains('/') || group.is_empty() { "/" } else { "" };
+        return Err(Error::bad_request(format!("invalid object type: {group}{sep}{version}, Kind={kind}")));
     }
     check_identity(resource, &mut json)?;
-    let (_, findings) = decoded(resource, json.clone())?;
-    report(resource, findings, validation, warnings)?;
+    // What does not fit its type is told by whoever merges it, in other words.
+    if let Ok((_, findings)) = decoded(resource, json.clone()) {
+        report(resource, findings, validation, warnings)?;
+    }
     Ok(json.into_value())
 }
 

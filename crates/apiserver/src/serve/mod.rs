@@ -38,6 +38,7 @@ mod services;
 mod subresources;
 mod update;
 mod watch;
+mod webhooks;
 mod write;
 
 use std::panic::AssertUnwindSafe;
@@ -59,13 +60,14 @@ use self::info::Info;
 use self::parts::Part;
 use self::query::Query;
 use self::respond::Reply;
+use crate::admission;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::status::{Error, Result};
-use crate::store::{self, Key, Store};
+use crate::store::{self, Store};
 
 /// The name under which service-account tokens are issued, as on most clusters.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -209,7 +211,15 @@ impl Inner {
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
-        let accept = Accept::negotiate(&parts.headers, query.flag("pretty"))?;
+        let accept = Accept::negotiate(&parts.headers, query.flag("pretty")).map_err(|error| {
+            // Built-in kinds are refused before they are looked at, in other words.
+            let mut refused = Error::not_acceptable(
+                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                 application/vnd.kubernetes.protobuf",
+            );
+            refused.details = Some(Box::new(serde_json::json!({})));
+            if resource.custom.is_none() { refused } else { error }
+        })?;
         let call = Call {
             api_version: resource.api_version(),
             server: self,
@@ -244,6 +254,11 @@ impl Inner {
 
     pub(crate) fn authorize(&self, attributes: &Attributes<'_>) -> Result<()> {
         rbac::require(attributes, &*self.following.rules())
+    }
+
+    /// Who may do what.
+    pub(crate) fn rules(&self) -> parking_lot::RwLockReadGuard<'_, rbac::Index> {
+        self.following.rules()
     }
 
     pub(crate) fn catalog(&self) -> Catalog {
@@ -313,7 +328,7 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
-            return Err(Error::no_such_resource());
+            return Err(no_such_part(call));
         };
         let verb_there = if verb == "list" { "get" } else { verb };
         if !subresource.verbs.iter().any(|one| one == verb_there) {
@@ -323,10 +338,26 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
     })
 }
 
+/// A custom resource's unknown part is told as if the object itself were unknown.
+fn no_such_part(call: &Call) -> Error {
+    if call.resource.custom.is_none() {
+        return Error::no_such_resource();
+    }
+    let mut error = call.not_found(&call.info.name);
+    if let Some(details) = error.details.as_deref_mut() {
+        details["causes"] = Value::Null;
+    }
+    error
+}
+
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
     Ok(match verb {
         "get" => read::get(call)?,
         "list" => read::list(call).await?,
+        "create" if &*call.resource.storage == "/bindings" => {
+            let body = incoming::read_body(body).await?;
+            subresources::bind_named(call, body).await?
+        }
         "create" => create::create(call, incoming::read_body(body).await?).await?,
         "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,
         "patch" => patch::patch(call, Part::Whole, incoming::read_body(body).await?).await?,
@@ -343,8 +374,7 @@ pub(crate) fn no_such_page() -> Response {
 
 impl token::Lookup for Inner {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
-        let key = Key::new(format!("{group}/{resource}"), namespace, name);
-        self.store.get(&key).map(|entry| object::of_entry(None, &entry))
+        admission::Lookup::get(self, group, resource, namespace, name)
     }
 }
 

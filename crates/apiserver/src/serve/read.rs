@@ -36,8 +36,9 @@ struct Continue {
 }
 
 pub(crate) async fn list(call: &Call) -> Result<Reply> {
-    let selection = Selection::parse(call)?;
+    call.query.number("limit")?;
     call.query.number("timeoutSeconds")?;
+    let selection = Selection::parse(call)?;
     let asked = Asked::parse(call)?;
     if let At::NotOlder(wanted) = asked.at {
         let current = call.server.store.revision();

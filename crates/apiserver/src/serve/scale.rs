@@ -79,9 +79,10 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
     let validation = call.query.field_validation(options)?;
     let kind = (call.info.verb == "patch").then(|| Kind::of(call)).transpose()?;
     let given = match kind {
-        None | Some(Kind::Apply) => {
-            Some(incoming::parse(&call.headers, &body).or_else(|_| incoming::parse_yaml(&body))?)
-        }
+        None | Some(Kind::Apply) => Some(
+            incoming::parse(&call.headers, &body, "autoscaling/v1", "Scale")
+                .or_else(|_| incoming::parse_yaml(&body))?,
+        ),
         Some(_) => None,
     };
     let stand_in = scale_resource(call);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admit::Write;
 use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::ownership::Ownership;
@@ -76,7 +77,8 @@ pub(crate) async fn modify(
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
         }
-        admit::mutate_part(call, part, name, &mut new, &current)?;
+        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
+        admit::mutate(call, &write, &mut new).await?;
         if managed == Managed::Track {
             Ownership::of(call, part).update(Some(&current), &mut new);
         }
@@ -86,7 +88,7 @@ pub(crate) async fn modify(
         if !errors.is_empty() {
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
-        admit::validate(call, Operation::Update, name, Some(&new), Some(&current), dry_run).await?;
+        admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
         let finished = deletion_finished(&call.resource.kind, &new);
@@ -167,6 +169,9 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
         if call.resource.custom.is_none() {
             (strategy.prepare_update)(new, current);
         }
+    }
+    if part == Part::Status && &*call.resource.storage == "/pods" {
+        crate::kinds::pods::prepare_pod_status(new, current);
     }
     let old = &current["metadata"];
     let generation = old["generation"].as_i64().unwrap_or(0);

@@ -56,7 +56,7 @@ pub(crate) fn check_field_manager(call: &Call, options: &str) -> Result<()> {
         errors.push(field::Error::too_long(&path, 128));
     }
     if let Some((at, bad)) = name.chars().enumerate().find(|(_, c)| c.is_control()) {
-        let why = format!("invalid character {bad:?} (at position {at})");
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(bad));
         errors.push(field::Error::invalid(&path, name, why));
     }
     if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", options, "", &errors)) }

@@ -1,0 +1,87 @@
+//! Calls to the server: each has a deadline, and its failure says what a controller needs to know.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// No single call may take longer; a controller that hangs on one would keep the others waiting.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Why a call did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the server gave no answer within {} seconds", DEADLINE.as_secs())]
+    NoAnswer,
+    #[error("{}", .0.message)]
+    Refused(Box<Status>),
+    #[error("the server could not be asked")]
+    Failed(#[source] kube::Error),
+}
+
+/// Waits for a call, but not forever.
+pub async fn within_deadline<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) => Err(Error::Refused(status)),
+        Ok(Err(error)) => Err(Error::Failed(error)),
+        Err(_) => Err(Error::NoAnswer),
+    }
+}
+
+impl Error {
+    /// The HTTP status that the server answered with, if it answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Error::Refused(status) => Some(status.code),
+            Error::NoAnswer | Error::Failed(_) => None,
+        }
+    }
+
+    /// Says that the object asked for is not there. A path that nobody serves answers 404 too, but names no
+    /// object: about the object itself that says nothing.
+    pub fn is_object_absent(&self) -> bool {
+        match self {
+            Error::Refused(status) => {
+                status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
+            }
+            Error::NoAnswer | Error::Failed(_) => false,
+        }
+    }
+
+    /// Says that nothing at all is served at this path.
+    pub fn is_path_unknown(&self) -> bool {
+        self.code() == Some(404) && !self.is_object_absent()
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::StatusDetails;
+
+    use super::*;
+
+    fn refused(code: u16, name: &str) -> Error {
+        let details = StatusDetails {
+            name: name.into(),
+            group: String::new(),
+            kind: "pods".into(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: 0,
+        };
+        Error::Refused(Status::failure("", "NotFound").with_code(code).with_details(details).boxed())
+    }
+
+    #[test]
+    fn only_an_answer_about_the_object_says_that_it_is_absent() {
+        assert!(refused(404, "a").is_object_absent());
+        assert!(refused(404, "").is_path_unknown());
+        for unknown in [refused(404, ""), refused(403, "a"), refused(503, "a"), Error::NoAnswer] {
+            assert!(!unknown.is_object_absent(), "{unknown:?}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The wall clock, given from outside so that a simulation can own it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Tells the time of day. Waiting is never done with it: that is tokio's part.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Clock(Arc::new(now))
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    /// The machine's clock.
+    fn default() -> Self {
+        Clock::new(Timestamp::now)
+    }
+}

@@ -1,0 +1,27 @@
+//! The controllers of a cluster.
+//!
+//! ```text
+//!             ┌ garbage     dependents follow their owners
+//! API ─watch─►┤ namespaces  a deleted namespace is emptied, then let go     ─►API
+//!             └ roles       ClusterRoles gather the rules of others
+//! ```
+//!
+//! Each controller is a folder: `plan` decides over plain values and knows neither client nor clock, the rest
+//! watches and acts. They speak nothing but the Kubernetes API, so the same code keeps house on the embedded
+//! server, in one process and without sockets, and on a stock kube-apiserver.
+//!
+//! What they all hold to:
+//! - **Unknown is not absent.** A list that failed, a cut watch or a partial discovery never deletes anything:
+//!   an owner is gone once the server itself, asked for that very object, said so.
+//! - **Levels, not edges.** Work is keyed by object and may be repeated at any time; after the last change
+//!   there are no more writes.
+//! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
+
+pub mod common;
+pub mod garbage;
+mod housekeeping;
+pub mod namespaces;
+pub mod roles;
+
+pub use common::clock::Clock;
+pub use housekeeping::{Housekeeping, housekeeping};
