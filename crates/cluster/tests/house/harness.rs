@@ -96,7 +96,10 @@ impl Cluster {
     }
 
     /// From now on, requests of the controllers are answered by `fault` where it has an answer.
-    pub(crate) fn fault(&self, fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static) {
+    pub(crate) fn fault(
+        &self,
+        fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static,
+    ) {
         *self.wire.fault.lock() = Some(Box::new(fault));
     }
 
@@ -107,6 +110,13 @@ impl Cluster {
     /// What the controllers wrote so far.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.wire.writes.lock().clone()
+    }
+
+    /// What they wrote so far about objects of one resource.
+    pub(crate) fn writes_to(&self, resource: &str) -> Vec<String> {
+        let mut writes = self.writes();
+        writes.retain(|write| write.contains(&format!("/{resource}/")));
+        writes
     }
 
     /// Lets time pass until nothing has been written for ten minutes.
@@ -181,7 +191,13 @@ impl Cluster {
         self.map_in("default", name, owners, finalizers).await
     }
 
-    pub(crate) async fn map_in(&self, namespace: &str, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
+    pub(crate) async fn map_in(
+        &self,
+        namespace: &str,
+        name: &str,
+        owners: &[Value],
+        finalizers: &[&str],
+    ) -> Value {
         let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
         self.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), json!({"metadata": metadata}))
             .await
