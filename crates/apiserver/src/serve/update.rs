@@ -151,7 +151,18 @@ fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    // Stock servers name the key in etcd; clients see it, so they see the same here.
+    let key = [
+        "/registry",
+        if resource.custom.is_some() { &*resource.group } else { "" },
+        &resource.plural,
+        text(current, &["metadata", "namespace"]),
+        text(current, &["metadata", "name"]),
+    ];
+    let key = key.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+    );
     Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
 }
 

@@ -78,7 +78,10 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
             errors.extend(builtin_meta(&call.resource, object));
             errors.extend((strategy.validate)(object));
         }
-        Some(_) => errors.extend(validate_custom(&call.resource, object)),
+        Some(_) => {
+            errors.extend(validate_custom(&call.resource, object));
+            errors.extend(validate_scale(&call.resource, object));
+        }
     }
     errors
 }
@@ -99,7 +102,10 @@ pub(crate) fn validate_update(
         }
         (None, Part::Status) => errors.extend((strategy.validate_status)(new, current)),
         (None, _) => {}
-        (Some(_), _) => errors.extend(validate_custom_update(&call.resource, new, current)),
+        (Some(_), _) => {
+            errors.extend(validate_custom_update(&call.resource, new, current));
+            errors.extend(validate_scale(&call.resource, new));
+        }
     }
     errors
 }
@@ -108,6 +114,11 @@ pub(crate) fn validate_update(
 fn builtin_meta(resource: &Resource, object: &Value) -> Vec<field::Error> {
     let asked = matches!(&*resource.group, "" | "apps" | "apiextensions.k8s.io" | "apiregistration.k8s.io");
     if asked { Vec::new() } else { meta::validate_builtin(object) }
+}
+
+fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    let scale = resource.custom.as_ref().and_then(|custom| custom.version().scale.as_ref());
+    scale.map(|scale| crate::crd::validate_scale(scale, object)).unwrap_or_default()
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
