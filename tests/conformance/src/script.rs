@@ -116,6 +116,11 @@ impl Side {
         let output = child.wait_with_output()?;
         let code = output.status.code().unwrap_or(-1);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // The order of keys means nothing, nor does indentation.
+        let out = match serde_json::from_str::<Value>(&out) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => serde_json::to_string_pretty(&value)?,
+            _ => out.into_owned(),
+        };
         let whole =
             format!("exit code {code}\n--- stdout\n{}\n--- stderr\n{}", out.trim_end(), err.trim_end());
         Ok(Printed { text: text::normalise(&whole, &self.server, &self.folder) })
