@@ -129,7 +129,7 @@ func objects(get func(string, string) []byte) []byte {
 		check(json.Unmarshal(get(path, "application/json"), &list))
 		for _, item := range list.Items {
 			metadata := item["metadata"].(map[string]any)
-			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
+			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp"} {
 				delete(metadata, key)
 			}
 			item["kind"] = strings.TrimSuffix(list.Kind, "List")

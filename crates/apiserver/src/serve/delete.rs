@@ -235,6 +235,10 @@ async fn remove_once(
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);
     if !held {
+        // A pod that goes at once has had its grace.
+        if &*call.resource.storage == "/pods" {
+            mark(call, &mut object, 0);
+        }
         if options.dry_run {
             return Ok(Some((object, true)));
         }

@@ -260,8 +260,9 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
         "" => "core",
         group => group.split('.').next().unwrap_or(group),
     };
+    let from = if kind == "Status" { "v1" } else { version };
     let unknown_conversion =
-        || refuse(format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"));
+        || refuse(format!("converting ({from}.{kind}) to ({package}.{wanted}): unknown conversion"));
     if (api_version, kind) == ("v1", "List") {
         return unknown_conversion();
     }
@@ -284,7 +285,7 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
 
 fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> Error {
     let expected = resource.api_version();
-    if kind == &*resource.kind {
+    if api_version != expected {
         return Error::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
@@ -297,9 +298,8 @@ fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> E
 fn known_kind(group: &str, version: &str, kind: &str) -> Option<Schema> {
     const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
     match (version, kind) {
-        ("v1", "Status" | "DeleteOptions") if group.is_empty() => {
-            catalog::builtin_definition(&format!("{META}.{kind}"))
-        }
+        // These belong to no version, and so to each.
+        (_, "Status") | ("v1", "DeleteOptions") => catalog::builtin_definition(&format!("{META}.{kind}")),
         _ => catalog::builtin_schema(group, version, kind),
     }
 }

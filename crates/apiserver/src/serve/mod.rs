@@ -303,7 +303,7 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
     Ok(if call.info.subresource.is_empty() {
         let named = !call.info.name.is_empty();
         let fits = match verb {
-            "create" => !named,
+            "create" => !named || call.resource.custom.is_some(),
             "get" | "update" | "patch" | "delete" => named,
             _ => true,
         };

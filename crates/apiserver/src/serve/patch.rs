@@ -133,7 +133,8 @@ pub(crate) fn checked(
         _ => error,
     })?;
     // A patch can neither take an object's name away nor give it another.
-    update::check_name(text(current, &["metadata", "name"]), &new)?;
+    let (name, namespace) = (text(current, &["metadata", "name"]), text(current, &["metadata", "namespace"]));
+    update::check_address(name, namespace, &new)?;
     if text(&new, &["metadata", "namespace"]).is_empty()
         && let Some(value) = current["metadata"].get("namespace")
     {
@@ -188,6 +189,7 @@ async fn apply(
     validation: FieldValidation,
 ) -> Result<Reply> {
     let name = call.info.name.clone();
+    let namespace = if call.resource.namespaced { call.info.namespace.clone() } else { String::new() };
     let config = configuration(call, body, validation)?;
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
@@ -206,7 +208,7 @@ async fn apply(
                 );
                 return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
             }
-            update::check_name(&name, &object)?;
+            update::check_address(&name, &namespace, &object)?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -220,7 +222,7 @@ async fn apply(
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
             let mut new = completed(&resource, applied)?;
-            update::check_name(&name, &new)?;
+            update::check_address(&name, &namespace, &new)?;
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
@@ -243,9 +245,6 @@ fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> R
     let parsed = incoming::parse_yaml(body)
         .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
     let resource = call.resource.clone();
-    let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    if !text(&config, &["metadata", "namespace"]).is_empty() {
-        write::check_namespace(call, &mut config)?;
-    }
+    let config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
     Ok(config)
 }

@@ -28,7 +28,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     write::check_namespace(call, &mut object)?;
-    check_name(&call.info.name, &object)?;
+    check_name(call, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
@@ -47,16 +47,32 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
 }
 
 /// An object has the name of its address.
-pub(crate) fn check_name(address: &str, object: &Value) -> Result<()> {
+fn check_name(call: &Call, object: &Value) -> Result<()> {
+    check_address(&call.info.name, &call.info.namespace, object)
+}
+
+/// An object has the name of its address, and is not of another namespace.
+pub(crate) fn check_address(name: &str, namespace: &str, object: &Value) -> Result<()> {
     match text(object, &["metadata", "name"]) {
-        "" => Err(Error::bad_request(format!(
-            "the name of the object ({address} based on URL) was undeterminable: name must be provided"
-        ))),
-        given if given == address => Ok(()),
-        given => Err(Error::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({address})"
-        ))),
+        "" => {
+            return Err(Error::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        given if given == name => {}
+        given => {
+            return Err(Error::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
     }
+    let given = text(object, &["metadata", "namespace"]);
+    if !namespace.is_empty() && !given.is_empty() && given != namespace {
+        return Err(Error::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        )));
+    }
+    Ok(())
 }
 
 /// Changes a stored object: `change` is given the current one and may be called again when another

@@ -40,6 +40,8 @@ struct Start {
 }
 
 pub(crate) fn watch(call: Call) -> Result<Reply> {
+    call.query.number("limit")?;
+    call.query.number("timeoutSeconds")?;
     let selection = Selection::parse(&call, |call| Start::parse(call).map(|_| ()))?;
     let start = Start::parse(&call)?;
     let timeout = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
@@ -117,7 +119,7 @@ impl Start {
             return Err(Error::invalid("meta.k8s.io", "ListOptions", "", &errors));
         }
         let initial = if asked { query.flag("sendInitialEvents") } else { from.is_none() };
-        let initial_end = asked && initial && query.flag("allowWatchBookmarks");
+        let initial_end = initial && query.flag("allowWatchBookmarks");
         Ok(Start { initial, initial_end, from })
     }
 }
