@@ -104,6 +104,7 @@ impl Side {
             .env("HOME", &self.folder)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("SERVER", &self.server)
+            .env("EDITOR", "false")
             .current_dir(&self.folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
