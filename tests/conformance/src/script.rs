@@ -104,6 +104,7 @@ impl Side {
             .env("HOME", &self.folder)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("SERVER", &self.server)
+            .env("EDITOR", "false")
             .current_dir(&self.folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -116,6 +117,11 @@ impl Side {
         let output = child.wait_with_output()?;
         let code = output.status.code().unwrap_or(-1);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // The order of keys means nothing, nor does indentation.
+        let out = match serde_json::from_str::<Value>(&out) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => serde_json::to_string_pretty(&value)?,
+            _ => out.into_owned(),
+        };
         let whole =
             format!("exit code {code}\n--- stdout\n{}\n--- stderr\n{}", out.trim_end(), err.trim_end());
         Ok(Printed { text: text::normalise(&whole, &self.server, &self.folder) })
