@@ -122,17 +122,31 @@ fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    resource
-        .schema()
-        .map(|schema| schema::validate::validate(&schema, object, embedded_meta))
-        .unwrap_or_default()
+    let schema = resource.schema();
+    let mut errors =
+        schema.map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default();
+    validate_rules(resource, object, None, &mut errors);
+    errors
 }
 
 fn validate_custom_update(resource: &Resource, new: &Value, current: &Value) -> Vec<field::Error> {
     let schema = resource.schema();
-    schema
+    let mut errors = schema
         .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
-        .unwrap_or_default()
+        .unwrap_or_default();
+    validate_rules(resource, new, Some(current), &mut errors);
+    errors
+}
+
+/// The rules of a CRD, unless what was found already keeps them from making sense.
+fn validate_rules(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut Vec<field::Error>) {
+    let Some(rules) = resource.custom.as_ref().and_then(|custom| custom.version().rules.as_deref()) else {
+        return;
+    };
+    match schema::validate::blocks_rules(errors) {
+        Some(blocked) => errors.push(blocked),
+        None => errors.extend(rules.validate(new, old)),
+    }
 }
 
 /// The metadata of an object inside another one: its name is whatever its own kind takes.
