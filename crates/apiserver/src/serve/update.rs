@@ -11,11 +11,12 @@ use super::ownership::Ownership;
 use super::parts::Part;
 use super::respond::Reply;
 use super::write::{self, Managed, Stored};
-use super::{admit, create, incoming, parts, services};
+use super::{admit, create, incoming, parts, services, warn};
 use crate::admission::Operation;
 use crate::catalog::Resource;
 use crate::field;
 use crate::kinds::Generation;
+use crate::kinds::warnings::{Seen, deduplicate_owners};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Expect, Op};
 
@@ -27,6 +28,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let parsed = incoming::read(&call.resource, &call.headers, &body)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
+    call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
     write::check_namespace(call, &mut object)?;
     check_name(&call.info.name, &object)?;
     let name = call.info.name.clone();
@@ -79,6 +81,7 @@ pub(crate) async fn modify(
         }
         let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
         admit::mutate(call, &write, &mut new).await?;
+        call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         if managed == Managed::Track {
             Ownership::of(call, part).update(Some(&current), &mut new);
         }
@@ -88,6 +91,7 @@ pub(crate) async fn modify(
         if !errors.is_empty() {
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
+        warn::of_write(call, part, &new, Some(&current));
         admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);

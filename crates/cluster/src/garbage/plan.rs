@@ -44,7 +44,11 @@ pub(super) enum Decision {
 }
 
 /// Decides over an object from the standing of each of its owners.
-pub(super) fn decide(object: &ObjectMeta, standings: &[(String, Standing)], dependents: &[Dependent]) -> Decision {
+pub(super) fn decide(
+    object: &ObjectMeta,
+    standings: &[(String, Standing)],
+    dependents: &[Dependent],
+) -> Decision {
     let having = |wanted: Standing| standings.iter().filter(move |(_, standing)| *standing == wanted);
     if standings.is_empty() {
         return Decision::Keep;
