@@ -1,7 +1,10 @@
 //! The controllers that every cluster has, beside its server and without a socket between them.
 
+use std::time::Duration;
+
 use koinon_apiserver::auth::User;
 use koinon_apiserver::serve::Server;
+use koinon_cluster::Housekeeping;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -17,7 +20,9 @@ impl Keeper {
         let user = User::new("system:kube-controller-manager", &["system:masters", "system:authenticated"]);
         let client = kube::Client::new(server.trusted_router(user), "default");
         let (end, ended) = oneshot::channel();
-        let task = tokio::spawn(koinon_cluster::housekeeping(client, async move {
+        // There is one server: nothing is created in a namespace that it knows to be going.
+        let housekeeping = Housekeeping::new(client).namespace_grace(Duration::ZERO);
+        let task = tokio::spawn(housekeeping.run(async move {
             // A dropped sender means the same as a sent word.
             let _ = ended.await;
         }));

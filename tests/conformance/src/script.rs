@@ -80,11 +80,11 @@ fn run(engine: &Engine, name: &str, steps: &[Step]) -> Result<Vec<Printed>> {
         path: std::env::join_paths(std::iter::once(stock_programs()?).chain(std::env::split_paths(&known)))?,
         folder,
     };
-    for command in
-        [format!("kubectl create namespace {name}"), "kubectl create serviceaccount default".to_owned()]
-    {
-        let printed = side.run(&command, "")?;
-        ensure!(printed.text.starts_with("exit code 0"), "{command}: {}", printed.text);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    for object in [namespace, account] {
+        let printed = side.run("kubectl create -f -", &object.to_string())?;
+        ensure!(printed.text.starts_with("exit code 0"), "{object}: {}", printed.text);
     }
     steps.iter().map(|step| side.run(step.parts().0, step.parts().1)).collect()
 }

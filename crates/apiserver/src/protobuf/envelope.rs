@@ -79,8 +79,11 @@ pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Decoded, Err
     };
     match message::object(known, unknown.raw) {
         Ok(mut object) => {
-            object.insert("apiVersion".into(), api_version.as_str().into());
-            object.insert("kind".into(), kind.as_str().into());
+            for (key, said) in [("apiVersion", &api_version), ("kind", &kind)] {
+                if !said.is_empty() {
+                    object.insert(key.into(), said.as_str().into());
+                }
+            }
             Ok(Decoded { api_version, kind, value: object.into() })
         }
         Err(fault) => Err(Error::Object { api_version, kind, fault }),

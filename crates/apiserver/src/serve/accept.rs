@@ -32,8 +32,13 @@ pub struct Accept {
     pub pretty: bool,
 }
 
-const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
+/// What a client is told that accepts nothing we can write.
+pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
+
+/// What built-in kinds say to a media type that nobody knows: it is refused before they are looked at.
+const NO_SUCH_MEDIA: &str = "406: Not Acceptable\n\nAvailable representations: application/json, \
+                             application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Accept {
     /// The first acceptable clause wins; clients list theirs in order of preference.
@@ -51,7 +56,15 @@ impl Accept {
         readable
             .or(accepted.first())
             .map(|(encoding, form)| Accept { encoding: *encoding, form: *form, pretty })
-            .ok_or_else(|| Error::not_acceptable(ACCEPTED))
+            .ok_or_else(|| {
+                let known = |clause: &Clause<'_>| Clause { as_: None, ..*clause }.accepted().is_some();
+                if clauses.iter().any(known) {
+                    return Error::not_acceptable(ACCEPTED);
+                }
+                let mut error = Error::not_acceptable(NO_SUCH_MEDIA);
+                error.details = Some(Box::new(serde_json::json!({})));
+                error
+            })
     }
 }
 

@@ -45,7 +45,16 @@ impl Options {
             options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
         } else {
-            options.read(incoming::parse(&call.headers, body, "v1", "DeleteOptions")?)?;
+            let json = incoming::parse(&call.headers, body, "v1", "DeleteOptions").map_err(|error| {
+                match error.code {
+                    400 => Error::bad_request(format!(
+                        "couldn't get version/kind; json parse error: {}",
+                        error.message
+                    )),
+                    _ => error,
+                }
+            })?;
+            options.read(json)?;
         }
         options.validate()?;
         options.orphan_by_default =
@@ -312,7 +321,7 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
 /// Deletes all that the selectors choose; each deletion stands alone.
 pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
-    let selection = Selection::parse(call)?;
+    let selection = Selection::parse(call, |_| Ok(()))?;
     let namespace =
         (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
     let storage = call.resource.storage.clone();

@@ -213,13 +213,8 @@ impl Inner {
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
         let accept = Accept::negotiate(&parts.headers, query.flag("pretty")).map_err(|error| {
-            // Built-in kinds are refused before they are looked at, in other words.
-            let mut refused = Error::not_acceptable(
-                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-                 application/vnd.kubernetes.protobuf",
-            );
-            refused.details = Some(Box::new(serde_json::json!({})));
-            if resource.custom.is_none() { refused } else { error }
+            let custom = resource.custom.is_some();
+            if custom { Error::not_acceptable(accept::ACCEPTED) } else { error }
         })?;
         let call = Call {
             api_version: resource.api_version(),
@@ -318,6 +313,9 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
         if !placed && verb != "create" {
             return Err(Error::no_such_resource());
+        }
+        if call.resource.custom.is_some() && !named && matches!(verb, "update" | "patch") {
+            return Err(Error::bad_request("name must be provided"));
         }
         if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());

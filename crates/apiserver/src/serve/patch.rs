@@ -126,13 +126,15 @@ pub(crate) fn checked(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
-    incoming::report(resource, patched.strict, validation, warnings)?;
     let text_of_it = patched.object.to_string();
-    let mut new =
-        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
-            let refused = error.code == 400 && !error.message.contains("strict decoding error");
-            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
-        })?;
+    let mut decoded = || {
+        incoming::report(resource, patched.strict, validation, warnings)?;
+        incoming::object(resource, Json::from(patched.object), validation, warnings)
+    };
+    let mut new = decoded().map_err(|error| match error.code {
+        400 => misfit(kind, body, &text_of_it, &error.message),
+        _ => error,
+    })?;
     // A patch can neither take an object's name away nor give it another.
     update::check_name(text(current, &["metadata", "name"]), &new)?;
     if text(&new, &["metadata", "namespace"]).is_empty()
@@ -144,12 +146,12 @@ pub(crate) fn checked(
 }
 
 /// A patch whose result is no object of the kind: the patch is to blame, and shown.
-fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
-    let prefix = format!(
-        "{} in version {:?} cannot be handled as a {}: ",
-        resource.kind, &*resource.version, resource.kind
-    );
-    let why = why.strip_prefix(&prefix).unwrap_or(why);
+fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
+    // Only the cause counts here, not what the object cannot be handled as.
+    let why = why
+        .split_once(" cannot be handled as a ")
+        .and_then(|(_, rest)| rest.split_once(": "))
+        .map_or(why, |(_, why)| why);
     let path = field::Path::new("patch");
     let fault = match (kind, serde_json::from_slice(body)) {
         (Kind::Strategic, Ok(patch)) => field::Error::invalid(

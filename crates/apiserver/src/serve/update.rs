@@ -15,8 +15,8 @@ use super::{admit, create, incoming, parts, services, warn};
 use crate::admission::Operation;
 use crate::catalog::Resource;
 use crate::field;
-use crate::kinds::Generation;
 use crate::kinds::warnings::{Seen, deduplicate_owners};
+use crate::kinds::{Generation, Strategy};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Expect, Op};
 
@@ -25,7 +25,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    let parsed = incoming::read(&call.resource, &call.headers, &body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, &body, validation)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
@@ -79,12 +79,12 @@ pub(crate) async fn modify(
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
         }
-        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
-        admit::mutate(call, &write, &mut new).await?;
-        call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         if managed == Managed::Track {
             Ownership::of(call, part).update(Some(&current), &mut new);
         }
+        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
+        admit::mutate(call, &write, &mut new).await?;
+        call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         prepare(call, part, &mut new, &current);
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
@@ -152,7 +152,8 @@ fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Resu
         }
         let path = field::Path::new("metadata.resourceVersion");
         let errors = [field::Error::invalid(&path, 0, "must be specified for an update")];
-        return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+        // The store knows resources, not kinds.
+        return Err(Error::invalid(&call.resource.group, &call.resource.plural, name, &errors));
     }
     if given.parse::<u64>().is_err() {
         return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
@@ -166,6 +167,10 @@ fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Resu
 /// What an update may not decide.
 fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
     let strategy = call.strategy();
+    match current["metadata"].get("generation") {
+        Some(generation) => metadata(new).insert("generation".into(), generation.clone()),
+        None => metadata(new).remove("generation"),
+    };
     if part.is_whole() {
         if strategy.status {
             restore(new, current, "status");
@@ -179,7 +184,7 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
     }
     let old = &current["metadata"];
     let generation = old["generation"].as_i64().unwrap_or(0);
-    let changed = part.is_whole() && generation_changed(strategy.generation, new, current);
+    let changed = part.is_whole() && generation_changed(strategy, new, current);
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);
@@ -188,7 +193,11 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
         }
     }
     metadata.remove("selfLink");
+    // Some kinds count by themselves, in what they prepare.
+    let own =
+        strategy.generation == Generation::Never && part.is_whole() && metadata.contains_key("generation");
     match generation + i64::from(changed) {
+        _ if own => None,
         0 => metadata.remove("generation"),
         next => metadata.insert("generation".into(), next.into()),
     };
@@ -202,11 +211,16 @@ fn restore(new: &mut Value, current: &Value, key: &str) {
     };
 }
 
-fn generation_changed(rule: Generation, new: &Value, current: &Value) -> bool {
+fn generation_changed(strategy: &Strategy, new: &Value, current: &Value) -> bool {
     let differs = |key: &str| new.get(key) != current.get(key);
-    let outside = |key: &&String| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion");
+    // A status that is not kept apart is like any other field.
+    let outside = |key: &&String| match key.as_str() {
+        "metadata" | "kind" | "apiVersion" => false,
+        "status" => !strategy.status,
+        _ => true,
+    };
     let keys = || new.as_object().into_iter().chain(current.as_object()).flat_map(|object| object.keys());
-    match rule {
+    match strategy.generation {
         Generation::Never => false,
         Generation::Spec => keys().filter(outside).any(|key| differs(key)),
         Generation::SpecAndAnnotations => {

@@ -40,7 +40,7 @@ struct Start {
 }
 
 pub(crate) fn watch(call: Call) -> Result<Reply> {
-    let selection = Selection::parse(&call)?;
+    let selection = Selection::parse(&call, |call| Start::parse(call).map(|_| ()))?;
     let start = Start::parse(&call)?;
     let timeout = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds as u64));
@@ -249,6 +249,13 @@ impl Stream {
             && let Ok(decoded) = crate::schema::decode::decode(&schema, object.clone())
         {
             object = decoded.value;
+            // Behind these is a plain number, whatever their JSON says.
+            if matches!(
+                &*self.call.resource.storage,
+                "apps/deployments" | "apps/replicasets" | "apps/statefulsets" | "/replicationcontrollers"
+            ) {
+                object["spec"]["replicas"] = 0.into();
+            }
         }
         let object = match self.call.accept.form {
             Form::Whole => object,

@@ -12,39 +12,39 @@ use super::names::{Kind, Names, Uid};
 /// Which object: what an owner reference says, with the namespace it is said in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
-    pub kind: Kind,
+    pub(super) kind: Kind,
     /// Empty for objects of the whole cluster.
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-    pub uid: Uid,
+    pub(super) namespace: Arc<str>,
+    pub(super) name: Arc<str>,
+    pub(super) uid: Uid,
 }
 
 /// One owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    pub uid: Uid,
-    pub kind: Kind,
-    pub name: Arc<str>,
+    pub(super) uid: Uid,
+    pub(super) kind: Kind,
+    pub(super) name: Arc<str>,
     /// The owner, if it is deleted in the foreground, waits for this dependent.
-    pub blocks: bool,
+    pub(super) blocks: bool,
 }
 
 /// How far an object's deletion has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deletion {
-    pub started: bool,
+    pub(super) started: bool,
     /// It waits until its dependents are deleted.
-    pub foreground: bool,
+    pub(super) foreground: bool,
     /// It waits until its dependents are let go.
-    pub orphan: bool,
+    pub(super) orphan: bool,
 }
 
 /// What a watch showed of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    pub identity: Identity,
-    pub owners: Vec<Owner>,
-    pub deletion: Deletion,
+    pub(super) identity: Identity,
+    pub(super) owners: Vec<Owner>,
+    pub(super) deletion: Deletion,
 }
 
 /// What to look at after a change.
@@ -85,30 +85,30 @@ enum Presence {
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<Uid, Node>,
-    pub names: Names,
+    pub(super) names: Names,
 }
 
 /// A node as a worker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
-    pub identity: Identity,
-    pub deletion: Deletion,
-    pub observed: bool,
+    pub(super) identity: Identity,
+    pub(super) deletion: Deletion,
+    pub(super) observed: bool,
     /// A watch reported that it was deleted.
-    pub reported_deleted: bool,
+    pub(super) reported_deleted: bool,
 }
 
 /// A dependent as its owner's worker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dependent {
-    pub identity: Identity,
-    pub blocks: bool,
-    pub foreground: bool,
+    pub(super) identity: Identity,
+    pub(super) blocks: bool,
+    pub(super) foreground: bool,
 }
 
 impl Graph {
     /// An object was created or changed, or is shown by a list.
-    pub fn observe(&mut self, seen: Seen) -> Vec<Job> {
+    pub(super) fn observe(&mut self, seen: Seen) -> Vec<Job> {
         let mut jobs = Vec::new();
         let uid = seen.identity.uid.clone();
         let before = match self.nodes.get_mut(&uid) {
@@ -143,25 +143,25 @@ impl Graph {
     }
 
     /// A watch reported that an object was deleted.
-    pub fn removed(&mut self, uid: &Uid) -> Vec<Job> {
+    pub(super) fn removed(&mut self, uid: &Uid) -> Vec<Job> {
         self.lose(uid, Presence::Reported)
     }
 
     /// A complete list of a kind showed no more than `shown`. The rest is not taken for deleted: if anything
     /// depends on it, the server is asked.
-    pub fn relisted(&mut self, kind: &Kind, shown: &BTreeSet<Uid>) -> Vec<Job> {
+    pub(super) fn relisted(&mut self, kind: &Kind, shown: &BTreeSet<Uid>) -> Vec<Job> {
         let missing: Vec<Uid> = self.observed_of(kind).filter(|uid| !shown.contains(uid)).cloned().collect();
         missing.iter().flat_map(|uid| self.lose(uid, Presence::Virtual)).collect()
     }
 
     /// A kind is no longer watched: what was seen of it is only spoken of from now on.
-    pub fn unwatched(&mut self, kind: &Kind) -> Vec<Job> {
+    pub(super) fn unwatched(&mut self, kind: &Kind) -> Vec<Job> {
         self.relisted(kind, &BTreeSet::new())
     }
 
     /// The server was asked for exactly this object and has none with its uid. The namespace is empty for a
     /// kind without namespaces.
-    pub fn absent(&mut self, gone: &Identity) -> Vec<Job> {
+    pub(super) fn absent(&mut self, gone: &Identity) -> Vec<Job> {
         let Some(node) = self.nodes.get_mut(&gone.uid) else { return Vec::new() };
         if gone.namespace.is_empty() && node.identity.kind == gone.kind {
             node.identity.namespace = gone.namespace.clone();
@@ -193,7 +193,7 @@ impl Graph {
     }
 
     /// Whether the server said before that the owner, as this reference from this namespace names it, is absent.
-    pub fn is_known_absent(&self, owner: &Owner, namespace: &str) -> bool {
+    pub(super) fn is_known_absent(&self, owner: &Owner, namespace: &str) -> bool {
         self.nodes.get(&owner.uid).is_some_and(|node| {
             node.presence == Presence::Absent
                 && names(owner, &node.identity)
@@ -202,11 +202,11 @@ impl Graph {
     }
 
     /// Whether a watch reported that this owner was deleted.
-    pub fn is_reported_deleted(&self, uid: &Uid) -> bool {
+    pub(super) fn is_reported_deleted(&self, uid: &Uid) -> bool {
         self.nodes.get(uid).is_some_and(|node| matches!(node.presence, Presence::Reported | Presence::Absent))
     }
 
-    pub fn item(&self, uid: &Uid) -> Option<Item> {
+    pub(super) fn item(&self, uid: &Uid) -> Option<Item> {
         self.nodes.get(uid).map(|node| Item {
             identity: node.identity.clone(),
             deletion: node.deletion,
@@ -216,11 +216,11 @@ impl Graph {
     }
 
     /// The owners of an object as last seen.
-    pub fn owners(&self, uid: &Uid) -> &[Owner] {
+    pub(super) fn owners(&self, uid: &Uid) -> &[Owner] {
         self.nodes.get(uid).map_or(&[], |node| &node.owners)
     }
 
-    pub fn dependents(&self, uid: &Uid) -> Vec<Dependent> {
+    pub(super) fn dependents(&self, uid: &Uid) -> Vec<Dependent> {
         let Some(node) = self.nodes.get(uid) else { return Vec::new() };
         let dependents = node.dependents.iter().filter_map(|dependent| self.nodes.get(dependent));
         dependents

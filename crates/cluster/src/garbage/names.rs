@@ -76,11 +76,11 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 pub(super) struct Kind(Arc<(String, String)>);
 
 impl Kind {
-    pub fn api_version(&self) -> &str {
+    pub(super) fn api_version(&self) -> &str {
         &self.0.0
     }
 
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.0.1
     }
 }
@@ -93,7 +93,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn kind(&mut self, api_version: &str, kind: &str) -> Kind {
+    pub(super) fn kind(&mut self, api_version: &str, kind: &str) -> Kind {
         let wanted = Kind(Arc::new((api_version.to_owned(), kind.to_owned())));
         match self.kinds.get(&wanted) {
             Some(known) => known.clone(),
@@ -104,7 +104,7 @@ impl Names {
         }
     }
 
-    pub fn text(&mut self, text: &str) -> Arc<str> {
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         match self.texts.get(text) {
             Some(known) => known.clone(),
             None => {
@@ -116,7 +116,7 @@ impl Names {
     }
 
     /// Lets go of what nobody uses any more.
-    pub fn sweep(&mut self) {
+    pub(super) fn sweep(&mut self) {
         self.kinds.retain(|kind| Arc::strong_count(&kind.0) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);
     }

@@ -13,14 +13,14 @@ async fn in_the_background_the_owner_goes_first_and_all_below_follow() {
     cluster.map("bottom", &[owned_by(&middle)], &[]).await;
     cluster.map("bystander", &[], &[]).await;
     cluster.rest().await;
-    assert_eq!(cluster.writes().len(), 0, "{:?}", cluster.writes());
+    assert_eq!(cluster.writes_to("configmaps"), Vec::<String>::new());
     cluster.delete(&map("top"), "Background").await;
     assert!(cluster.get(&map("top")).await.is_none());
     cluster.until_gone(&map("middle")).await;
     cluster.until_gone(&map("bottom")).await;
     cluster.rest().await;
     assert!(cluster.get(&map("bystander")).await.is_some());
-    assert_eq!(cluster.writes().len(), 2, "{:?}", cluster.writes());
+    assert_eq!(cluster.writes_to("configmaps").len(), 2, "{:?}", cluster.writes());
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn as_an_orphan_the_dependent_stays_without_its_owner() {
         cluster.get(&map("both")).await.unwrap()["metadata"]["ownerReferences"],
         json!([owned_by(&other)])
     );
-    assert_eq!(cluster.writes().len(), 3, "{:?}", cluster.writes());
+    assert_eq!(cluster.writes_to("configmaps").len(), 3, "{:?}", cluster.writes());
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn an_owner_of_the_cluster_may_have_dependents_in_any_namespace() {
     cluster.map("near", std::slice::from_ref(&reference), &[]).await;
     cluster.map_in("far", "child", &[reference], &[]).await;
     cluster.rest().await;
-    assert_eq!(cluster.writes().len(), 0);
+    assert_eq!(cluster.writes_to("configmaps"), Vec::<String>::new());
     cluster.delete(&format!("{roles}/owner"), "Background").await;
     cluster.until_gone(&map("near")).await;
     cluster.until_gone("/api/v1/namespaces/far/configmaps/child").await;
@@ -195,7 +195,7 @@ async fn unknown_is_not_absent() {
             .fault(move |method, path| if method == Method::GET { wrong(path, lists, owner) } else { None });
         cluster.keep();
         cluster.rest().await;
-        assert_eq!(cluster.writes(), Vec::<String>::new(), "{way}");
+        assert_eq!(cluster.writes_to("configmaps"), Vec::<String>::new(), "{way}");
         cluster.heal();
         cluster.rest().await;
         assert!(cluster.get(&map("child")).await.is_some(), "{way}");

@@ -31,9 +31,9 @@ struct Wire {
     writes: Mutex<Vec<String>>,
 }
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Straight to the server: what the tests do and see.
-    pub client: Client,
+    pub(crate) client: Client,
     wire: Arc<Wire>,
     through: Client,
     clock: Clock,
@@ -42,7 +42,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster that nobody keeps.
-    pub async fn bare() -> Cluster {
+    pub(crate) async fn bare() -> Cluster {
         let start = Instant::now();
         let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
         let context = Context::seeded(1, now);
@@ -74,13 +74,13 @@ impl Cluster {
         }
     }
 
-    pub async fn kept() -> Cluster {
+    pub(crate) async fn kept() -> Cluster {
         let mut cluster = Cluster::bare().await;
         cluster.keep();
         cluster
     }
 
-    pub fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         let (stop, stopped) = oneshot::channel();
         let house = Housekeeping::new(self.through.clone()).clock(self.clock.clone());
         let house = house.namespace_grace(Duration::ZERO);
@@ -89,28 +89,38 @@ impl Cluster {
     }
 
     /// Ends housekeeping; returns once nothing of it runs any more.
-    pub async fn leave(&mut self) {
+    pub(crate) async fn leave(&mut self) {
         let (stop, task) = self.running.take().expect("housekeeping runs");
         stop.send(()).expect("housekeeping waits for its end");
         task.await.expect("housekeeping ends well");
     }
 
     /// From now on, requests of the controllers are answered by `fault` where it has an answer.
-    pub fn fault(&self, fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static) {
+    pub(crate) fn fault(
+        &self,
+        fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static,
+    ) {
         *self.wire.fault.lock() = Some(Box::new(fault));
     }
 
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         *self.wire.fault.lock() = None;
     }
 
     /// What the controllers wrote so far.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         self.wire.writes.lock().clone()
     }
 
+    /// What they wrote so far about objects of one resource.
+    pub(crate) fn writes_to(&self, resource: &str) -> Vec<String> {
+        let mut writes = self.writes();
+        writes.retain(|write| write.contains(&format!("/{resource}/")));
+        writes
+    }
+
     /// Lets time pass until nothing has been written for ten minutes.
-    pub async fn rest(&self) {
+    pub(crate) async fn rest(&self) {
         for _ in 0..20 {
             let before = self.writes().len();
             tokio::time::sleep(LONG).await;
@@ -129,22 +139,22 @@ impl Cluster {
         self.client.request(request).await
     }
 
-    pub async fn create(&self, path: &str, object: Value) -> Value {
+    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
         self.call(Method::POST, path, Some(&object)).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    pub async fn patch(&self, path: &str, patch: Value) -> Value {
+    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
         self.call(Method::PATCH, path, Some(&patch)).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    pub async fn delete(&self, path: &str, policy: &str) {
+    pub(crate) async fn delete(&self, path: &str, policy: &str) {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
         self.call(Method::DELETE, path, Some(&options))
             .await
             .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
-    pub async fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         match self.call(Method::GET, path, None).await {
             Ok(object) => Some(object),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
@@ -153,14 +163,14 @@ impl Cluster {
     }
 
     /// The names of a list.
-    pub async fn names(&self, path: &str) -> Vec<String> {
+    pub(crate) async fn names(&self, path: &str) -> Vec<String> {
         let list = self.get(path).await.expect("the list is served");
         let items = list["items"].as_array().unwrap();
         items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Waits until an object is as it should be; `None` stands for its absence.
-    pub async fn until(&self, path: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let deadline = Instant::now() + LONG;
         loop {
             let object = self.get(path).await;
@@ -172,37 +182,43 @@ impl Cluster {
         }
     }
 
-    pub async fn until_gone(&self, path: &str) {
+    pub(crate) async fn until_gone(&self, path: &str) {
         self.until(path, |object| object.is_none()).await;
     }
 
     /// Makes a ConfigMap in `default`: the simplest thing that can own and be owned.
-    pub async fn map(&self, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
+    pub(crate) async fn map(&self, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
         self.map_in("default", name, owners, finalizers).await
     }
 
-    pub async fn map_in(&self, namespace: &str, name: &str, owners: &[Value], finalizers: &[&str]) -> Value {
+    pub(crate) async fn map_in(
+        &self,
+        namespace: &str,
+        name: &str,
+        owners: &[Value],
+        finalizers: &[&str],
+    ) -> Value {
         let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
         self.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), json!({"metadata": metadata}))
             .await
     }
 }
 
-pub fn map(name: &str) -> String {
+pub(crate) fn map(name: &str) -> String {
     format!("/api/v1/namespaces/default/configmaps/{name}")
 }
 
 /// A reference to a ConfigMap.
-pub fn owned_by(owner: &Value) -> Value {
+pub(crate) fn owned_by(owner: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]})
 }
 
-pub fn blocking(mut reference: Value) -> Value {
+pub(crate) fn blocking(mut reference: Value) -> Value {
     reference["blockOwnerDeletion"] = true.into();
     reference
 }
 
-pub fn answer(code: u16, body: impl Into<Body>) -> Option<Response<Body>> {
+pub(crate) fn answer(code: u16, body: impl Into<Body>) -> Option<Response<Body>> {
     let response = Response::builder().status(code).header("content-type", "application/json");
     Some(response.body(body.into()).unwrap())
 }
