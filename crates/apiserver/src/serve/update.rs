@@ -188,7 +188,9 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);
-        if let (true, Some(value)) = (missing, old.get(key)) {
+        // Another time is passed over; another uid or period is refused later.
+        let ignored = key.ends_with("Timestamp");
+        if let (true, Some(value)) = (missing || ignored, old.get(key)) {
             metadata.insert(key.into(), value.clone());
         }
     }
