@@ -131,3 +131,39 @@ async fn owners_are_stored_once() {
     check(ask(&server, Method::PUT, one, "application/json", Some(map.clone())).await, 200, &[sent]);
     check(ask(&server, Method::PATCH, one, MERGE, Some(map)).await, 200, &[made]);
 }
+
+#[tokio::test]
+async fn namespaces_hear_of_pods_beyond_their_standard() {
+    let server = server().await;
+    let (json, namespaces) = ("application/json", "/api/v1/namespaces");
+    let namespace =
+        json!({"metadata": {"name": "n", "labels": {"pod-security.kubernetes.io/warn": "restricted"}}});
+    check(ask(&server, Method::POST, namespaces, json, Some(namespace)).await, 201, &[]);
+    let account = json!({"metadata": {"name": "default"}});
+    let accounts = "/api/v1/namespaces/n/serviceaccounts";
+    check(ask(&server, Method::POST, accounts, json, Some(account)).await, 201, &[]);
+    let beyond = r#"would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")"#;
+    let name = "metadata.name: this is used in Pod names and hostnames";
+    let deployments = "/apis/apps/v1/namespaces/n/deployments";
+    let made = ask(&server, Method::POST, deployments, json, Some(deployment())).await;
+    check(made, 201, &[name, OLD_ARCH, beyond]);
+    let pods = "/api/v1/namespaces/n/pods";
+    for pod in ["p", "q"] {
+        let pod = json!({"metadata": {"name": pod}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        check(ask(&server, Method::POST, pods, json, Some(pod)).await, 201, &[beyond]);
+    }
+    let label = json!({"metadata": {"labels": {"x": "y"}}});
+    check(ask(&server, Method::PATCH, "/api/v1/namespaces/n/pods/p", MERGE, Some(label)).await, 200, &[]);
+    let stricter = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    let told = ask(&server, Method::PATCH, "/api/v1/namespaces/n", MERGE, Some(stricter)).await;
+    check(
+        told,
+        200,
+        &[
+            r#"existing pods in namespace "n" violate the new PodSecurity enforce level "restricted:latest""#,
+            "p (and 1 other pod): allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile",
+        ],
+    );
+    let refused = json!({"metadata": {"name": "r"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    check(ask(&server, Method::POST, pods, json, Some(refused)).await, 403, &[]);
+}
