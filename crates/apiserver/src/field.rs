@@ -169,8 +169,10 @@ impl Error {
             Fault::Required | Fault::Forbidden | Fault::TooLong | Fault::TooShort | Fault::Internal
         );
         if let (true, Some(value)) = (shows_value, &self.value) {
-            // serde_json quotes strings as Go's %q does for everything printable.
-            text.push_str(&format!(": {value}"));
+            match value {
+                Value::String(value) => text.push_str(&format!(": {}", go_quoted(value))),
+                other => text.push_str(&format!(": {other}")),
+            }
         }
         if !self.detail.is_empty() {
             text.push_str(&format!(": {}", self.detail));
@@ -183,6 +185,28 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.body())
     }
+}
+
+/// A string as Go's `%q` writes it.
+fn go_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Many faults as one line: alone as it is, several in brackets, the same one only once.

@@ -8,6 +8,7 @@ use koinon_apiserver::serve::{Options, Server, listen};
 
 use crate::args;
 use crate::host;
+use crate::keeper::Keeper;
 
 pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
     if !args.bare {
@@ -37,10 +38,12 @@ pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
     let file = args.kubeconfig.unwrap_or_else(|| folder.join("kubeconfig"));
     let tls = authority.server_config()?;
     let ending = server.clone();
+    let keeper = Keeper::start(&server);
     let serving = listen::serve(listener, tls, server.router(), async move {
         if let Err(error) = host::asked_to_end().await {
             tracing::error!(%error, "signals cannot be received");
         }
+        keeper.stop().await;
         ending.close().await;
     });
     kubeconfig::write(&file, &[entry], &args.name)

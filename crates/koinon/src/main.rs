@@ -3,6 +3,7 @@
 mod args;
 mod cluster;
 mod host;
+mod keeper;
 mod up;
 
 use std::process::ExitCode;

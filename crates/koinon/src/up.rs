@@ -9,6 +9,7 @@ use koinon_apiserver::serve::{Options, Server, listen};
 
 use crate::args;
 use crate::host;
+use crate::keeper::Keeper;
 
 const FEDERATION: &str = "federation";
 
@@ -45,9 +46,13 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
 
     let file = folder.join("kubeconfig");
     let tls = authority.server_config()?;
+    let keepers: Vec<Keeper> = servers.iter().map(Keeper::start).collect();
     let serving = listen::serve(listener, tls, router, async move {
         if let Err(error) = host::asked_to_end().await {
             tracing::error!(%error, "signals cannot be received");
+        }
+        for keeper in keepers {
+            keeper.stop().await;
         }
         for server in &servers {
             server.close().await;

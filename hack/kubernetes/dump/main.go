@@ -82,6 +82,7 @@ func main() {
 	kinds := servedKinds(resources)
 	out.add("protobuf", compact(protobufFields(kinds)))
 	out.add("openapi/v2", get("/openapi/v2", "application/json"))
+	out.add("openapi/v2.pb", get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
 	var documents struct {
 		Paths map[string]any `json:"paths"`
 	}
@@ -129,7 +130,7 @@ func objects(get func(string, string) []byte) []byte {
 		check(json.Unmarshal(get(path, "application/json"), &list))
 		for _, item := range list.Items {
 			metadata := item["metadata"].(map[string]any)
-			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
+			for _, key := range []string{"uid", "resourceVersion", "creationTimestamp"} {
 				delete(metadata, key)
 			}
 			item["kind"] = strings.TrimSuffix(list.Kind, "List")

@@ -32,6 +32,8 @@ pub const AGENT: &str = "conformance/1";
 #[derive(Clone)]
 pub struct Client {
     pool: Pool<Connector, Full<Bytes>>,
+    /// Without our certificate: for requests that carry their own authorization.
+    stranger: Pool<Connector, Full<Bytes>>,
     address: String,
     authorization: Option<String>,
 }
@@ -96,14 +98,18 @@ impl Client {
     pub fn new(kubeconfig: &Path) -> Result<Self> {
         let config = Kubeconfig::read(kubeconfig)?;
         let host = config.address.rsplit_once(':').map_or(config.address.as_str(), |(host, _)| host);
-        let connector = Connector {
-            tls: TlsConnector::from(Arc::new(tls(&config)?)),
-            host: ServerName::try_from(host.to_owned())?,
-            address: config.address.clone(),
+        let pool = |identity| {
+            let connector = Connector {
+                tls: TlsConnector::from(Arc::new(tls(&config, identity)?)),
+                host: ServerName::try_from(host.to_owned())?,
+                address: config.address.clone(),
+            };
+            anyhow::Ok(Pool::builder(TokioExecutor::new()).build(connector))
         };
         Ok(Self {
-            pool: Pool::builder(TokioExecutor::new()).build(connector),
-            address: config.address,
+            pool: pool(config.identity.as_ref())?,
+            stranger: pool(None)?,
+            address: config.address.clone(),
             authorization: config.token.map(|token| format!("Bearer {token}")),
         })
     }
@@ -135,17 +141,19 @@ impl Client {
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
+        let stranger = request.headers.iter().any(|(name, _)| name == "authorization");
         if let Some(authorization) = &self.authorization
-            && !request.headers.iter().any(|(name, _)| name == "authorization")
+            && !stranger
         {
             builder = builder.header("authorization", authorization);
         }
         let body = Full::from(request.body.clone().unwrap_or_default());
-        Ok(self.pool.request(builder.body(body).with_context(|| format!("malformed {}", request.path))?))
+        let pool = if stranger { &self.stranger } else { &self.pool };
+        Ok(pool.request(builder.body(body).with_context(|| format!("malformed {}", request.path))?))
     }
 }
 
-fn tls(config: &Kubeconfig) -> Result<ClientConfig> {
+fn tls(config: &Kubeconfig, identity: Option<&(Vec<u8>, Vec<u8>)>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&config.authority) {
         roots.add(certificate?)?;
@@ -154,7 +162,7 @@ fn tls(config: &Kubeconfig) -> Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
-    Ok(match &config.identity {
+    Ok(match identity {
         None => builder.with_no_client_auth(),
         Some((certificates, key)) => builder.with_client_auth_cert(
             CertificateDer::pem_slice_iter(certificates).collect::<Result<_, _>>()?,

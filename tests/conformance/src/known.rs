@@ -13,6 +13,22 @@ pub struct Known {
 /// All of them.
 pub const KNOWN: &[Known] = &[Known { id: "typed-errors", matches: typed_errors }];
 
+/// A text that Koinon prints where a stock server prints another.
+pub struct KnownText {
+    /// Its id, the same as in the document.
+    pub id: &'static str,
+    /// What Koinon prints.
+    pub koinon: &'static str,
+    /// What a stock server prints.
+    pub stock: &'static str,
+}
+
+/// All of them, as far as kubectl shows them.
+pub const KNOWN_TEXTS: &[KnownText] = &[
+    KnownText { id: "version", koinon: "+koinon", stock: "" },
+    KnownText { id: "token-signature", koinon: "\"ES256\"", stock: "\"RS256\"" },
+];
+
 /// The known reason for a difference, if there is one.
 pub fn reason(step: &Step, stock: &Observed, subject: &Observed) -> Option<&'static str> {
     KNOWN.iter().find(|known| (known.matches)(step, stock, subject)).map(|known| known.id)

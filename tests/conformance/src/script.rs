@@ -80,11 +80,11 @@ fn run(engine: &Engine, name: &str, steps: &[Step]) -> Result<Vec<Printed>> {
         path: std::env::join_paths(std::iter::once(stock_programs()?).chain(std::env::split_paths(&known)))?,
         folder,
     };
-    for command in
-        [format!("kubectl create namespace {name}"), "kubectl create serviceaccount default".to_owned()]
-    {
-        let printed = side.run(&command, "")?;
-        ensure!(printed.text.starts_with("exit code 0"), "{command}: {}", printed.text);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    for object in [namespace, account] {
+        let printed = side.run("kubectl create -f -", &object.to_string())?;
+        ensure!(printed.text.starts_with("exit code 0"), "{object}: {}", printed.text);
     }
     steps.iter().map(|step| side.run(step.parts().0, step.parts().1)).collect()
 }
@@ -104,6 +104,7 @@ impl Side {
             .env("HOME", &self.folder)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("SERVER", &self.server)
+            .env("EDITOR", "false")
             .current_dir(&self.folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -116,6 +117,11 @@ impl Side {
         let output = child.wait_with_output()?;
         let code = output.status.code().unwrap_or(-1);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // The order of keys means nothing, nor does indentation.
+        let out = match serde_json::from_str::<Value>(&out) {
+            Ok(value @ (Value::Object(_) | Value::Array(_))) => serde_json::to_string_pretty(&value)?,
+            _ => out.into_owned(),
+        };
         let whole =
             format!("exit code {code}\n--- stdout\n{}\n--- stderr\n{}", out.trim_end(), err.trim_end());
         Ok(Printed { text: text::normalise(&whole, &self.server, &self.folder) })

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::known;
 use crate::normal::Normaliser;
 
 /// Patterns and what takes their place, in this order.
@@ -38,6 +39,9 @@ pub fn normalise(text: &str, server: &str, folder: &Path) -> String {
     let mut text = Normaliser::default().text(&text);
     for (pattern, instead) in REPLACED.iter() {
         text = pattern.replace_all(&text, *instead).into_owned();
+    }
+    for known in known::KNOWN_TEXTS {
+        text = text.replace(known.koinon, known.stock);
     }
     text
 }

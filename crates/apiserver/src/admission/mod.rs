@@ -7,6 +7,7 @@
 //! ```
 
 mod account;
+mod certificates;
 mod classes;
 mod limits;
 mod namespace;
@@ -119,7 +120,7 @@ pub fn mutate(
     classes::default_storage_class(request, object, lookup);
     storage::protect(request, object);
     pods::apply_runtime_class(request, object, lookup)?;
-    security::name_requester(request, object);
+    certificates::name_requester(request, object);
     classes::default_ingress_class(request, object, lookup);
     Ok(())
 }
@@ -137,7 +138,7 @@ pub fn validate(
     pods::check_priority_class(request, object, lookup)?;
     storage::check_resize(request, object, old, lookup)?;
     pods::check_overhead(request, object, lookup)?;
-    security::check_certificate_subject(request, object)
+    certificates::check_subject(request, object)
 }
 
 /// Refuses what would use more than a namespace may. Runs last, after webhooks.

@@ -1,17 +1,12 @@
-//! PodSecurity, and what is asked of certificates: how far a pod may reach beyond itself, and who asks for
-//! a certificate.
+//! PodSecurity: how far a pod may reach beyond itself, by the standard that its namespace asks for.
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
 use serde_json::Value;
-use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 use super::{Attributes, Lookup, Operation};
-use crate::kinds::walk::{get, list, map_mut, object_mut, text};
+use crate::kinds::walk::{get, list, text};
 use crate::status::Result;
-
-// === PodSecurity ===
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 const ENFORCE_VERSION: &str = "pod-security.kubernetes.io/enforce-version";
@@ -102,7 +97,7 @@ fn named(names: &[&str]) -> String {
 }
 
 /// The names of containers that something is true of.
-fn bad<'a>(spec: &'a Value, is_bad: impl Fn(&Value) -> bool) -> Vec<&'a str> {
+fn bad(spec: &Value, is_bad: impl Fn(&Value) -> bool) -> Vec<&str> {
     containers(spec).filter(|container| is_bad(container)).map(|container| text(container, "name")).collect()
 }
 
@@ -468,49 +463,4 @@ fn required_seccomp(spec: &Value) -> Option<(String, String)> {
         named(&silent)
     );
     told("seccompProfile", detail)
-}
-
-// === certificates ===
-
-/// A request for a certificate says who made it, whatever its author wrote.
-pub(super) fn name_requester(request: &Attributes<'_>, object: &mut Value) {
-    if !request.creates("certificates.k8s.io", "certificatesigningrequests") {
-        return;
-    }
-    let spec = map_mut(object_mut(object, "spec"));
-    for key in ["username", "uid", "groups", "extra"] {
-        spec.remove(key);
-        let value = &request.user[key];
-        if !crate::kinds::walk::is_empty(value) {
-            spec.insert(key.to_owned(), value.clone());
-        }
-    }
-}
-
-/// CertificateSubjectRestriction: no client certificate makes its owner an administrator.
-pub(super) fn check_certificate_subject(request: &Attributes<'_>, object: &Value) -> Result<()> {
-    const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-    let spec = get(object, &["spec"]);
-    if !request.creates("certificates.k8s.io", "certificatesigningrequests")
-        || text(spec, "signerName") != SIGNER
-    {
-        return Ok(());
-    }
-    if organizations(text(spec, "request")).iter().any(|one| one == "system:masters") {
-        let why = format!("use of {SIGNER} signer with system:masters group is not allowed");
-        return Err(request.forbidden(object, &why));
-    }
-    Ok(())
-}
-
-/// The organizations that a PEM request, in base64, names; none if it cannot be read.
-fn organizations(encoded: &str) -> Vec<String> {
-    let standard = &base64::engine::general_purpose::STANDARD;
-    let pem = standard.decode(encoded).unwrap_or_default();
-    let body: String =
-        String::from_utf8_lossy(&pem).lines().filter(|line| !line.starts_with("-----")).collect();
-    let der = standard.decode(body.trim()).unwrap_or_default();
-    let Ok((_, parsed)) = X509CertificationRequest::from_der(&der) else { return Vec::new() };
-    let subject = &parsed.certification_request_info.subject;
-    subject.iter_organization().filter_map(|one| one.as_str().ok()).map(str::to_owned).collect()
 }

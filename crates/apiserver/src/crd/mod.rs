@@ -17,6 +17,7 @@ mod written;
 
 use serde_json::{Map, Value, json};
 
+use crate::catalog::compare_versions;
 use crate::schema::Schema;
 use crate::selector::CustomFields;
 use crate::table::CustomColumns;
@@ -116,6 +117,20 @@ impl Crd {
             established: names::is_true(crd, "Established"),
             source: json!({"spec": crd["spec"].clone()}),
         }
+    }
+
+    /// What users of a deprecated version are told: its own words, or where to go instead.
+    pub fn deprecation(&self, version: &Version) -> String {
+        if let Some(said) = &version.deprecation_warning {
+            return said.clone();
+        }
+        let (group, kind) = (&self.group, &self.names.kind);
+        let better = |other: &&Version| {
+            other.served && !other.deprecated && compare_versions(&other.name, &version.name).is_gt()
+        };
+        let newest = self.versions.iter().filter(better).max_by(|a, b| compare_versions(&a.name, &b.name));
+        let instead = newest.map(|other| format!("; use {group}/{} {kind}", other.name)).unwrap_or_default();
+        format!("{group}/{} {kind} is deprecated{instead}", version.name)
     }
 
     /// The version that is stored.

@@ -19,6 +19,7 @@ pub(crate) mod quantity;
 mod recorded;
 pub(crate) mod selectors;
 pub(crate) mod walk;
+pub mod warnings;
 pub(crate) mod workloads;
 
 use serde_json::Value;

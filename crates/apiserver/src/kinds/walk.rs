@@ -206,7 +206,7 @@ pub(crate) fn find_path_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&
 
 /// The items of a list, to be changed; none if it is absent.
 pub(crate) fn items_mut<'a>(parent: &'a mut Value, name: &str) -> std::slice::IterMut<'a, Value> {
-    parent.get_mut(name).and_then(Value::as_array_mut).map_or(Default::default(), |items| items.iter_mut())
+    parent.get_mut(name).and_then(Value::as_array_mut).map_or_else(Default::default, |items| items.iter_mut())
 }
 
 /// Sets a field that is absent: Go's pointers, whose zero is a value of its own.

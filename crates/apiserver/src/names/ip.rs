@@ -19,10 +19,10 @@ pub fn parse_ip(value: &str) -> Option<IpAddr> {
 
 fn sloppy_octet(text: &str) -> Option<u8> {
     let all_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !all_digits {
-        None
-    } else {
-        text.trim_start_matches('0').parse().ok().or((text.trim_start_matches('0').is_empty()).then_some(0))
+    match text.trim_start_matches('0') {
+        _ if !all_digits => None,
+        "" => Some(0),
+        digits => digits.parse().ok(),
     }
 }
 

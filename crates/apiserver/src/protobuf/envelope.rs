@@ -26,7 +26,9 @@ pub enum Error {
     #[error("{0}")]
     Envelope(Fault),
     /// A kind that has no protobuf here.
-    #[error("no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\"")]
+    #[error(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )]
     Kind { api_version: String, kind: String },
     /// The object is not what its kind says.
     #[error("{fault}")]
@@ -77,8 +79,11 @@ pub fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Decoded, Err
     };
     match message::object(known, unknown.raw) {
         Ok(mut object) => {
-            object.insert("apiVersion".into(), api_version.as_str().into());
-            object.insert("kind".into(), kind.as_str().into());
+            for (key, said) in [("apiVersion", &api_version), ("kind", &kind)] {
+                if !said.is_empty() {
+                    object.insert(key.into(), said.as_str().into());
+                }
+            }
             Ok(Decoded { api_version, kind, value: object.into() })
         }
         Err(fault) => Err(Error::Object { api_version, kind, fault }),

@@ -49,11 +49,10 @@ pub(super) fn write(out: &mut Vec<u8>, holds: Holds, value: &Value) {
             put_number(out, 2, value.as_i64().unwrap_or_default());
             wire::put_bytes(out, 3, text.as_bytes());
         }
+        Holds::Raw(_) if value.is_null() => {}
         Holds::Raw(_) => {
-            if !value.is_null() {
-                let text = serde_json::to_vec(value).expect("a value can be written");
-                wire::put_bytes(out, 1, &text);
-            }
+            let text = serde_json::to_vec(value).expect("a value can be written");
+            wire::put_bytes(out, 1, &text);
         }
         Holds::Names => put_names(out, 1, value),
         Holds::SchemaOrBool(place) => {
@@ -248,7 +247,7 @@ fn schema_or_bool(place: Place, data: &[u8], depth: usize) -> Result<Value, Faul
         }
         Ok(())
     })?;
-    Ok(schema.map_or(allows.into(), Value::Object))
+    Ok(schema.map_or(Value::Bool(allows), Value::Object))
 }
 
 fn schema_or_array(place: Place, data: &[u8], depth: usize) -> Result<Value, Fault> {

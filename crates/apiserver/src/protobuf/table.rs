@@ -80,6 +80,8 @@ pub(super) fn message(api_version: &str, kind: &str) -> Option<&'static Message>
         let at = table.kinds.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;
         Some(table.kinds[at].1.message())
     };
+    // The list of versions at /api has none itself.
+    let api_version = if api_version.is_empty() { "v1" } else { api_version };
     // Options belong to every version, and are in the table without one.
     find(&format!("{api_version} {kind}")).or_else(|| find(kind).filter(|_| !kind.contains(' ')))
 }

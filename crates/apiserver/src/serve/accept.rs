@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
+use crate::protobuf;
 use crate::status::{Error, Result};
 use crate::table::MetaVersion;
 
@@ -10,6 +11,8 @@ use crate::table::MetaVersion;
 pub enum Encoding {
     Json,
     Yaml,
+    /// Only for clients that take nothing else: JSON is what we store.
+    Protobuf,
 }
 
 /// What an object is turned into before it is sent.
@@ -29,8 +32,13 @@ pub struct Accept {
     pub pretty: bool,
 }
 
-const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
+/// What a client is told that accepts nothing we can write.
+pub(crate) const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
+
+/// What built-in kinds say to a media type that nobody knows: it is refused before they are looked at.
+const NO_SUCH_MEDIA: &str = "406: Not Acceptable\n\nAvailable representations: application/json, \
+                             application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Accept {
     /// The first acceptable clause wins; clients list theirs in order of preference.
@@ -43,11 +51,20 @@ impl Accept {
         }
         let mut clauses: Vec<Clause<'_>> = text.split(',').map(Clause::parse).collect();
         clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-        clauses
-            .iter()
-            .find_map(|clause| clause.accepted())
-            .map(|(encoding, form)| Accept { encoding, form, pretty })
-            .ok_or_else(|| Error::not_acceptable(ACCEPTED))
+        let accepted: Vec<(Encoding, Form)> = clauses.iter().filter_map(Clause::accepted).collect();
+        let readable = accepted.iter().find(|(encoding, _)| *encoding != Encoding::Protobuf);
+        readable
+            .or(accepted.first())
+            .map(|(encoding, form)| Accept { encoding: *encoding, form: *form, pretty })
+            .ok_or_else(|| {
+                let known = |clause: &Clause<'_>| Clause { as_: None, ..*clause }.accepted().is_some();
+                if clauses.iter().any(known) {
+                    return Error::not_acceptable(ACCEPTED);
+                }
+                let mut error = Error::not_acceptable(NO_SUCH_MEDIA);
+                error.details = Some(Box::new(serde_json::json!({})));
+                error
+            })
     }
 }
 
@@ -80,6 +97,7 @@ impl<'a> Clause<'a> {
         let encoding = match self.media {
             "application/json" | "*/*" | "application/*" => Encoding::Json,
             "application/yaml" => Encoding::Yaml,
+            protobuf::MEDIA_TYPE if self.as_.is_none() => Encoding::Protobuf,
             _ => return None,
         };
         let version = self.version.and_then(MetaVersion::parse).filter(|_| self.group == Some("meta.k8s.io"));
@@ -99,6 +117,7 @@ impl<'a> Clause<'a> {
 pub enum BodyType {
     Json,
     Yaml,
+    Protobuf,
     Other,
 }
 
@@ -109,6 +128,7 @@ pub fn body_type(headers: &HeaderMap) -> (BodyType, String) {
     let kind = match media.as_str() {
         "application/json" => BodyType::Json,
         "application/yaml" => BodyType::Yaml,
+        protobuf::MEDIA_TYPE => BodyType::Protobuf,
         _ => BodyType::Other,
     };
     (kind, media)
@@ -130,7 +150,8 @@ mod tests {
         check("", Some((Encoding::Json, Form::Whole)));
         check("*/*", Some((Encoding::Json, Form::Whole)));
         check("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Form::Whole)));
-        check("application/vnd.kubernetes.protobuf", None);
+        check("application/vnd.kubernetes.protobuf", Some((Encoding::Protobuf, Form::Whole)));
+        check("application/xml", None);
         check("application/yaml", Some((Encoding::Yaml, Form::Whole)));
         check(
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",

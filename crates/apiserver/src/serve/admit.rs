@@ -1,28 +1,178 @@
-//! Admission: what else has a say before an object is stored.
+//! Admission: what else has a say before an object is stored. Stock plugins first, then webhooks.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::call::Call;
+use super::object::{self, text};
 use super::parts::Part;
-use crate::admission::Operation;
+use super::{Inner, webhooks};
+use crate::admission::{self, Attributes, Lookup, Operation, webhook};
+use crate::auth::rbac::{check_binding, check_role};
 use crate::status::Result;
+use crate::store::{Key, ListQuery};
 
-pub(crate) fn mutate(_: &Call, _: Operation, _: &str, _: &mut Value, _: Option<&Value>) -> Result<()> {
+const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigurations";
+const MUTATING: &str = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
+
+/// A write that is to be admitted.
+pub(crate) struct Write<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) part: Part,
+    pub(crate) name: &'a str,
+    pub(crate) old: Option<&'a Value>,
+    pub(crate) dry_run: bool,
+}
+
+/// Changes what is about to be written, or refuses it.
+pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Value) -> Result<()> {
+    let (user, options) = (call.user.to_info(), options(call, write));
+    let hooks = configurations(&call.server, MUTATING);
+    let request = attributes(call, write, &user, &options);
+    admission::mutate(&request, object, write.old, call.server.as_ref())?;
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
+    let given = object.take();
+    let (changed, outcome) =
+        webhook::mutate(&request, given, write.old, &hooks, call.server.as_ref(), ask).await?;
+    *object = changed;
+    call.warnings.extend(outcome.warnings);
     Ok(())
 }
-pub(crate) fn mutate_part(_: &Call, _: Part, _: &str, _: &mut Value, _: &Value) -> Result<()> {
-    Ok(())
+
+/// Refuses what may not be written. `object` is nothing for a deletion.
+pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<()> {
+    let (user, options) = (call.user.to_info(), options(call, write));
+    let hooks = configurations(&call.server, VALIDATING);
+    let request = attributes(call, write, &user, &options);
+    if let Some(object) = object {
+        check_escalation(call, object, write.old)?;
+        admission::validate(&request, object, write.old, call.server.as_ref())?;
+    }
+    if !hooks.is_empty() {
+        let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
+        let asked = webhook::validate(&request, object, write.old, &hooks, call.server.as_ref(), ask);
+        let outcome = asked.await?;
+        call.warnings.extend(outcome.warnings);
+    }
+    let request = attributes(call, write, &user, &options);
+    match object {
+        Some(object) => admission::check_quota(&request, object, write.old, call.server.as_ref()),
+        None => Ok(()),
+    }
 }
-pub(crate) async fn validate(
-    _: &Call,
-    _: Operation,
-    _: &str,
-    _: Option<&Value>,
-    _: Option<&Value>,
-    _: bool,
-) -> Result<()> {
-    Ok(())
+
+/// A deletion is refused, but never changed.
+pub(crate) async fn delete(call: &mut Call, name: &str, current: &Value, dry_run: bool) -> Result<()> {
+    let write = Write { operation: Operation::Delete, part: Part::Whole, name, old: Some(current), dry_run };
+    let (user, options) = (call.user.to_info(), options(call, &write));
+    let request = attributes(call, &write, &user, &options);
+    admission::mutate(&request, &mut Value::Null, Some(current), call.server.as_ref())?;
+    validate(call, &write, None).await
 }
-pub(crate) async fn validate_delete(_: &Call, _: &str, _: &Value, _: bool) -> Result<()> {
-    Ok(())
+
+/// Nobody hands out rights that they do not have.
+fn check_escalation(call: &Call, object: &Value, old: Option<&Value>) -> Result<()> {
+    if &*call.resource.group != "rbac.authorization.k8s.io" {
+        return Ok(());
+    }
+    let request = super::attributes(&call.info, &call.user);
+    let rules = call.server.rules();
+    match &*call.resource.kind {
+        "Role" | "ClusterRole" => check_role(&request, object, old, &*rules),
+        _ => check_binding(&request, object, old, &*rules),
+    }
+}
+
+fn configurations(server: &Inner, resource: &str) -> Vec<Value> {
+    let found = server.store.list(&ListQuery::all(resource));
+    let items = found.into_iter().flat_map(|found| found.items);
+    items.map(|item| object::of_entry(None, &item.entry)).collect()
+}
+
+/// The options of the request, as reviews show them.
+fn options(call: &Call, write: &Write<'_>) -> Value {
+    let kind = match (write.operation, call.info.verb) {
+        (Operation::Create, _) => "CreateOptions",
+        (Operation::Delete, _) => "DeleteOptions",
+        (_, "patch") => "PatchOptions",
+        _ => "UpdateOptions",
+    };
+    let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+    for key in ["fieldManager", "fieldValidation", "propagationPolicy"] {
+        if let Some(value) = call.query.text(key) {
+            options[key] = value.into();
+        }
+    }
+    if write.dry_run {
+        options["dryRun"] = json!(["All"]);
+    }
+    options
+}
+
+fn attributes<'a>(call: &'a Call, write: &Write<'a>, user: &'a Value, options: &'a Value) -> Attributes<'a> {
+    Attributes {
+        operation: write.operation,
+        group: &call.resource.group,
+        version: &call.resource.version,
+        resource: &call.resource.plural,
+        kind: &call.resource.kind,
+        subresource: write.part.subresource(),
+        namespace: &call.info.namespace,
+        name: write.name,
+        user,
+        dry_run: write.dry_run,
+        options,
+        context: &call.server.context,
+    }
+}
+
+impl Lookup for Inner {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let key = Key::new(format!("{group}/{resource}"), namespace, name);
+        self.store.get(&key).map(|entry| object::of_entry(None, &entry))
+    }
+
+    fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
+        let resource = format!("{group}/{resource}");
+        let namespace = (!namespace.is_empty()).then_some(namespace);
+        let found = self.store.list(&ListQuery { namespace, ..ListQuery::all(&resource) });
+        let items = found.into_iter().flat_map(|found| found.items);
+        items.map(|item| object::of_entry(None, &item.entry)).collect()
+    }
+}
+
+/// Where in the cluster a webhook's Service answers: the first ready endpoint of its port.
+pub(crate) fn service_address(
+    server: &Inner,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> std::result::Result<String, String> {
+    let service = Lookup::get(server, "", "services", namespace, name)
+        .ok_or_else(|| format!("service {name:?} not found"))?;
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+    let chosen = ports.clone().find(|one| one["port"].as_u64() == Some(port.into()));
+    let chosen = chosen.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
+    let port_name = text(chosen, &["name"]);
+    for slice in server.list("discovery.k8s.io", "endpointslices", namespace) {
+        if slice["metadata"]["labels"]["kubernetes.io/service-name"] != name {
+            continue;
+        }
+        let ports = slice["ports"].as_array().into_iter().flatten();
+        let target = ports.clone().find(|one| text(one, &["name"]) == port_name);
+        let ready = slice["endpoints"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|one| one["conditions"]["ready"].as_bool().unwrap_or(true));
+        if let (Some(number), Some(address)) = (
+            target.and_then(|target| target["port"].as_u64()),
+            ready.and_then(|ready| ready["addresses"][0].as_str()),
+        ) {
+            return Ok(format!("{address}:{number}"));
+        }
+    }
+    Err(format!("no endpoints available for service {name:?}"))
 }

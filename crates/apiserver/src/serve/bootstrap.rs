@@ -39,8 +39,11 @@ fn missing(store: &Store, context: &Context, catalog: &Catalog, mut object: Valu
     let metadata = object::metadata(&mut object);
     metadata.insert("uid".into(), context.uid().into());
     metadata.insert("creationTimestamp".into(), context.now_seconds().into());
+    for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+        entry["time"] = context.now_seconds().into();
+    }
     if generation != crate::kinds::Generation::Never {
-        metadata.insert("generation".into(), 1.into());
+        metadata.entry("generation").or_insert_with(|| 1.into());
     }
     let labels = write::labels(&object);
     Some(Op::Put { key, expect: Expect::Absent, body: object::encode(&object).into(), labels })

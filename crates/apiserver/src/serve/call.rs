@@ -55,6 +55,12 @@ impl Call {
 
     /// The stored object as this version of the resource shows it.
     pub(crate) fn value(&self, revision: u64, body: &[u8]) -> Value {
+        // A Table of autoscalers shows the order of metrics, which only the stored version has.
+        if matches!(self.accept.form, Form::Table(_))
+            && &*self.resource.storage == "autoscaling/horizontalpodautoscalers"
+        {
+            return object::decode(Some(self.naming()), revision, body);
+        }
         view(&self.resource, &self.api_version, revision, body)
     }
 

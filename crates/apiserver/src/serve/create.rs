@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admit::Write;
 use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::ownership::Ownership;
@@ -15,7 +16,7 @@ use super::{admit, incoming, services};
 use crate::admission::Operation;
 use crate::kinds::{self, Generation};
 use crate::status::{Error, Result};
-use crate::store::{CommitError, Expect, Op};
+use crate::store::{CommitError, Entry, Expect, Op};
 
 /// How often another name is tried when a generated one is taken.
 const NAME_TRIES: usize = 8;
@@ -30,7 +31,7 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
 }
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::read(&call.resource, &call.headers, body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, body, validation)?;
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
@@ -72,25 +73,27 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata(&mut object).remove(key);
     }
-    admit::mutate(call, Operation::Create, &name, &mut object, None)?;
+    let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
+    // What admission adds belongs to nobody.
     if managed == Managed::Track {
         Ownership::of(call, Part::Whole).update(None, &mut object);
     }
+    admit::mutate(call, &write, &mut object).await?;
     prepare(call, &mut object);
     let mut allocation = services::allocate(call, &mut object, None).await?;
     let errors = write::validate_create(call, &object);
     if !errors.is_empty() {
         return Err(Error::invalid(&call.resource.group, &call.resource.kind, &name, &errors));
     }
-    if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+    if text(&object, &["metadata", "resourceVersion"]).parse::<u64>().is_ok_and(|revision| revision > 0) {
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
-    admit::validate(call, Operation::Create, &name, Some(&object), None, dry_run).await?;
+    admit::validate(call, &write, Some(&object)).await?;
     let key = call.key(&name);
     let body = store_form(&call.resource, &object);
     if dry_run {
         return match call.server.store.get(&key) {
-            Some(_) => Err(Error::already_exists(&call.resource.group_resource(), &name)),
+            Some(entry) => Err(already_exists(call, &name, Some(&entry))),
             None => Ok(Stored { revision: 0, body }),
         };
     }
@@ -99,18 +102,32 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     ops.append(&mut allocation.ops);
     match call.server.store.commit(ops).await {
         Ok(committed) => Ok(Stored { revision: committed.revisions[0], body }),
-        Err(CommitError::Conflict { index: 0, .. }) => {
-            Err(Error::already_exists(&call.resource.group_resource(), &name))
+        Err(CommitError::Conflict { index: 0, current }) => {
+            Err(already_exists(call, &name, current.as_deref()))
         }
         Err(error) => Err(write::commit_failed(&error)),
     }
+}
+
+fn already_exists(call: &Call, name: &str, current: Option<&Entry>) -> Error {
+    let mut error = Error::already_exists(&call.resource.group_resource(), name);
+    let going = current.is_some_and(|entry| {
+        let object = call.value(entry.revision, &entry.body);
+        !text(&object, &["metadata", "deletionTimestamp"]).is_empty()
+    });
+    if going {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
 }
 
 /// What the server decides about a new object, whatever the client wrote.
 fn prepare(call: &Call, object: &mut Value) {
     let strategy = call.strategy();
     let context = &call.server.context;
+    // A node says how it is when it registers.
     if strategy.status
+        && &*call.resource.storage != "/nodes"
         && let Some(object) = object.as_object_mut()
     {
         object.remove("status");

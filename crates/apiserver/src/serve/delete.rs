@@ -9,7 +9,7 @@ use super::object::{metadata, text};
 use super::respond::Reply;
 use super::select::Selection;
 use super::{admit, crds, incoming, services, write};
-use crate::admission::Operation;
+
 use crate::catalog;
 use crate::context::rfc3339;
 use crate::field;
@@ -45,7 +45,16 @@ impl Options {
             options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
         } else {
-            options.read(incoming::parse(&call.headers, body)?)?;
+            let json = incoming::parse(&call.headers, body, "v1", "DeleteOptions").map_err(|error| {
+                match error.code {
+                    400 => Error::bad_request(format!(
+                        "couldn't get version/kind; json parse error: {}",
+                        error.message
+                    )),
+                    _ => error,
+                }
+            })?;
+            options.read(json)?;
         }
         options.validate()?;
         options.orphan_by_default =
@@ -61,8 +70,9 @@ impl Options {
         let body = &decoded.value;
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
+            let version = body["apiVersion"].as_str().unwrap_or("v1");
             return Err(Error::bad_request(format!(
-                "decoded object cannot be converted to DeleteOptions: {kind}"
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
             )));
         }
         let word = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -176,7 +186,7 @@ async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value
         let entry = call.entry(name)?;
         let current = call.value(entry.revision, &entry.body);
         check_preconditions(call, name, options, &current)?;
-        admit::validate_delete(call, name, &current, options.dry_run).await?;
+        admit::delete(call, name, &current, options.dry_run).await?;
         match remove_once(call, name, options, &entry, &current).await? {
             Some(done) => return Ok(done),
             None => continue,
@@ -225,6 +235,10 @@ async fn remove_once(
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);
     if !held {
+        // A pod that goes at once has had its grace.
+        if &*call.resource.storage == "/pods" {
+            mark(call, &mut object, 0);
+        }
         if options.dry_run {
             return Ok(Some((object, true)));
         }
@@ -284,6 +298,11 @@ fn grace_period(call: &Call, options: &Options, current: &Value) -> i64 {
 fn mark(call: &Call, object: &mut Value, grace: i64) {
     let now = call.server.context.now();
     let end = now + jiff::SignedDuration::from_secs(grace);
+    if crds::is_definition(call) {
+        // CRDs have a way of their own: no grace, no new generation.
+        metadata(object).entry("deletionTimestamp").or_insert_with(|| rfc3339(end).into());
+        return;
+    }
     let namespace = &*call.resource.storage == "/namespaces";
     let has_generation = call.strategy().generation != crate::kinds::Generation::Never;
     let metadata = metadata(object);
@@ -306,7 +325,7 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
 /// Deletes all that the selectors choose; each deletion stands alone.
 pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
-    let selection = Selection::parse(call)?;
+    let selection = Selection::parse(call, |_| Ok(()))?;
     let namespace =
         (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());
     let storage = call.resource.storage.clone();
@@ -331,6 +350,9 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Re
             item.remove("apiVersion");
         }
     }
-    let metadata = json!({"resourceVersion": found.revision.to_string()});
+    let mut metadata = json!({"resourceVersion": found.revision.to_string()});
+    if call.resource.custom.is_some() {
+        metadata["continue"] = "".into();
+    }
     Ok(Reply::ok(super::print::list(call, items, metadata)?))
 }

@@ -10,9 +10,11 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::accept::{BodyType, body_type};
+use super::object::metadata;
 use super::query::FieldValidation;
 use crate::catalog::{self, Resource};
 use crate::kinds::convert;
+use crate::protobuf;
 use crate::schema::raw::Json;
 use crate::schema::{self, Schema};
 use crate::status::{Error, Result};
@@ -31,11 +33,15 @@ pub(crate) async fn read_body(body: Body) -> Result<Bytes> {
     }
 }
 
-/// Reads a body in JSON or YAML.
-pub(crate) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Json> {
+/// Reads a body in JSON, YAML or protobuf. Kind and version are those that a body has which names none.
+pub(crate) fn parse(headers: &HeaderMap, body: &[u8], api_version: &str, kind: &str) -> Result<Json> {
     match body_type(headers) {
         (BodyType::Json, _) => Json::parse(body).map_err(|error| Error::bad_request(error.to_string())),
         (BodyType::Yaml, _) => parse_yaml(body),
+        (BodyType::Protobuf, _) => match protobuf::decode(body, api_version, kind) {
+            Ok(decoded) => Ok(Json::from(decoded.value)),
+            Err(error) => Err(Error::bad_request(error.message(kind, body))),
+        },
         (BodyType::Other, _) => Err(Error::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
              application/yaml, application/vnd.kubernetes.protobuf",
@@ -47,33 +53,61 @@ pub(crate) fn parse_yaml(body: &[u8]) -> Result<Json> {
     let text = std::str::from_utf8(body).map_err(|_| {
         Error::bad_request("error converting YAML to JSON: yaml: invalid leading UTF-8 octet")
     })?;
-    let value: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Error::bad_request(format!("error converting YAML to JSON: yaml: {error}")))?;
+    let value: Value =
+        serde_saphyr::from_str(text).map_err(|error| Error::bad_request(yaml_words(&error)))?;
     Ok(Json::from(value))
+}
+
+/// The fault of a YAML text, in as many words as Go's parser uses.
+fn yaml_words(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let line = text.split("line ").nth(1).and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let why = if text.contains("tab") {
+        "found character that cannot start any token"
+    } else {
+        text.lines().next().unwrap_or_default().rsplit(": ").next().unwrap_or_default()
+    };
+    match line {
+        Some(line) => format!("yaml: line {line}: {why}"),
+        None => format!("yaml: {why}"),
+    }
 }
 
 /// Reads the body of a request that should be an object of `resource`. What cannot be recognized at all is
 /// shown, so that its sender recognizes it.
-pub(crate) fn read(resource: &Resource, headers: &HeaderMap, body: &[u8]) -> Result<Json> {
+pub(crate) fn read(
+    resource: &Resource,
+    headers: &HeaderMap,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Json> {
     let unrecognized = |why: String| {
-        if resource.custom.is_some() {
-            return Error::bad_request(why);
-        }
         let (kind, shown) = (&resource.kind, summary(body));
         Error::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
         ))
     };
-    let mut json = match parse(headers, body) {
-        Err(error) if error.code == 400 => {
-            let why = match resource.custom {
-                Some(_) => error.message,
-                None => format!("couldn't get version/kind; json parse error: {}", error.message),
+    let mut json = match parse(headers, body, &resource.api_version(), &resource.kind) {
+        Err(error) if error.code == 400 && body_type(headers).0 != BodyType::Protobuf => {
+            let why = match body_type(headers).0 {
+                BodyType::Yaml => error.message,
+                _ => format!("couldn't get version/kind; json parse error: {}", error.message),
             };
             return Err(unrecognized(why));
         }
         result => result?,
     };
+    let nameless = |entries: &[(String, Json)]| claimed(entries, "kind").is_ok_and(|kind| kind.is_empty());
+    if let (Some(_), Json::Object(entries)) = (&resource.custom, &json)
+        && nameless(entries)
+    {
+        let text = String::from_utf8_lossy(body);
+        let why = format!("Object 'Kind' is missing in '{}'", text.trim_end());
+        return Err(match validation {
+            FieldValidation::Ignore => cannot_handle(resource, &why),
+            FieldValidation::Warn | FieldValidation::Strict => unrecognized(why),
+        });
+    }
     check_identity(resource, &mut json).map_err(|error| {
         match error.message.starts_with("couldn't get version/kind") {
             true => unrecognized(error.message),
@@ -106,10 +140,27 @@ pub(crate) fn object(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     check_identity(resource, &mut json)?;
+    let reset = resets_ownership(&json);
     let (mut object, findings) = decoded(resource, json)?;
     report(resource, findings, validation, warnings)?;
     default(resource, &mut object);
+    // Decoding drops an empty list, but this one means something.
+    if reset && resource.custom.is_none() {
+        metadata(&mut object).insert("managedFields".into(), Value::Array(Vec::new()));
+    }
     Ok(object)
+}
+
+/// Whether a body asks to forget who owns what.
+fn resets_ownership(json: &Json) -> bool {
+    let member = |json: &Json, key: &str| match json {
+        Json::Object(entries) => {
+            entries.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.clone())
+        }
+        _ => None,
+    };
+    let managed = member(json, "metadata").and_then(|metadata| member(&metadata, "managedFields"));
+    matches!(managed, Some(Json::Array(entries)) if entries.is_empty())
 }
 
 /// An applied configuration: what the client wrote and nothing more, so no defaults and no empty fields.
@@ -120,16 +171,21 @@ pub(crate) fn configuration(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     // Whose fields these are depends on kind and version, so here both must be said.
-    let said =
-        |key| if let Json::Object(entries) = &json { claimed(entries, key) } else { Ok(String::new()) };
-    let (api_version, kind) = (said("apiVersion")?, said("kind")?);
-    if api_version.is_empty() || kind.is_empty() {
+    let said = |key| match &json {
+        Json::Object(entries) => claimed(entries, key).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let (api_version, kind) = (said("apiVersion"), said("kind"));
+    if api_version != resource.api_version() || kind != *resource.kind {
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        return Err(Error::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")));
+        let sep = if api_version.contains('/') || group.is_empty() { "/" } else { "" };
+        return Err(Error::bad_request(format!("invalid object type: {group}{sep}{version}, Kind={kind}")));
     }
     check_identity(resource, &mut json)?;
-    let (_, findings) = decoded(resource, json.clone())?;
-    report(resource, findings, validation, warnings)?;
+    // What does not fit its type is told by whoever merges it, in other words.
+    if let Ok((_, findings)) = decoded(resource, json.clone()) {
+        report(resource, findings, validation, warnings)?;
+    }
     Ok(json.into_value())
 }
 
@@ -176,9 +232,16 @@ fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
     if kind != *resource.kind || api_version != expected {
         return Err(not_this_kind(resource, &Json::Object(entries.clone()), &api_version, &kind));
     }
-    entries.retain(|(key, _)| key != "apiVersion" && key != "kind");
-    entries.insert(0, ("apiVersion".into(), Json::String(api_version)));
-    entries.insert(0, ("kind".into(), Json::String(kind)));
+    // A key that is there twice stays: strict validation tells of it.
+    for (key, value) in [("apiVersion", api_version), ("kind", kind)] {
+        let said = |(name, value): &(String, Json)| {
+            name == key && matches!(value, Json::String(text) if !text.is_empty())
+        };
+        if !entries.iter().any(said) {
+            entries.retain(|(name, _)| name != key);
+            entries.insert(0, (key.to_owned(), Json::String(value)));
+        }
+    }
     Ok(())
 }
 
@@ -193,6 +256,16 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
     let refuse = |why: String| {
         Error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
     };
+    let package = match &*resource.group {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    let from = if kind == "Status" { "v1" } else { version };
+    let unknown_conversion =
+        || refuse(format!("converting ({from}.{kind}) to ({package}.{wanted}): unknown conversion"));
+    if (api_version, kind) == ("v1", "List") {
+        return unknown_conversion();
+    }
     let Some(schema) = known_kind(group, version, kind) else {
         return refuse(format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
@@ -207,16 +280,12 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
     }
-    let package = match &*resource.group {
-        "" => "core",
-        group => group.split('.').next().unwrap_or(group),
-    };
-    refuse(format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"))
+    unknown_conversion()
 }
 
 fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> Error {
     let expected = resource.api_version();
-    if kind == &*resource.kind {
+    if api_version != expected {
         return Error::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
@@ -229,9 +298,8 @@ fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> E
 fn known_kind(group: &str, version: &str, kind: &str) -> Option<Schema> {
     const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
     match (version, kind) {
-        ("v1", "Status" | "DeleteOptions") if group.is_empty() => {
-            catalog::builtin_definition(&format!("{META}.{kind}"))
-        }
+        // These belong to no version, and so to each.
+        (_, "Status") | ("v1", "DeleteOptions") => catalog::builtin_definition(&format!("{META}.{kind}")),
         _ => catalog::builtin_schema(group, version, kind),
     }
 }

@@ -38,6 +38,7 @@ mod services;
 mod subresources;
 mod update;
 mod watch;
+mod webhooks;
 mod write;
 
 use std::panic::AssertUnwindSafe;
@@ -59,13 +60,14 @@ use self::info::Info;
 use self::parts::Part;
 use self::query::Query;
 use self::respond::Reply;
+use crate::admission;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::status::{Error, Result};
-use crate::store::{self, Key, Store};
+use crate::store::{self, Store};
 
 /// The name under which service-account tokens are issued, as on most clusters.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -172,7 +174,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query());
     let info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
-    let for_errors = Accept::negotiate(&parts.headers, query.flag("pretty")).unwrap_or(PLAIN);
+    let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
     let (verb, resource) = (info.verb, info.resource.clone());
     // A fault of ours ends one request, with an answer and a trace in the log, not the connection.
@@ -209,7 +211,10 @@ impl Inner {
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
-        let accept = Accept::negotiate(&parts.headers, query.flag("pretty"))?;
+        let accept = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).map_err(|error| {
+            let custom = resource.custom.is_some();
+            if custom { Error::not_acceptable(accept::ACCEPTED) } else { error }
+        })?;
         let call = Call {
             api_version: resource.api_version(),
             server: self,
@@ -246,9 +251,23 @@ impl Inner {
         rbac::require(attributes, &*self.following.rules())
     }
 
+    /// Who may do what.
+    pub(crate) fn rules(&self) -> parking_lot::RwLockReadGuard<'_, rbac::Index> {
+        self.following.rules()
+    }
+
     pub(crate) fn catalog(&self) -> Catalog {
         self.following.catalog()
     }
+}
+
+/// People who look with a browser or with curl get line breaks, unless they say otherwise.
+pub(crate) fn pretty(headers: &http::HeaderMap, query: &Query) -> bool {
+    if query.get("pretty").is_some() {
+        return query.flag("pretty");
+    }
+    let agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|one| agent.starts_with(one))
 }
 
 /// A request as the authorizer sees it.
@@ -271,10 +290,7 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
     if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
-        let said = custom.version().deprecation_warning.clone();
-        let warning =
-            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
-        call.warnings.push(warning);
+        call.warnings.push(custom.crd.deprecation(custom.version()));
     }
     if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
         let warnings = std::mem::take(&mut call.warnings);
@@ -293,7 +309,7 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
     Ok(if call.info.subresource.is_empty() {
         let named = !call.info.name.is_empty();
         let fits = match verb {
-            "create" => !named,
+            "create" => !named || call.resource.custom.is_some(),
             "get" | "update" | "patch" | "delete" => named,
             _ => true,
         };
@@ -301,6 +317,9 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         let placed = anywhere || !call.resource.namespaced || !call.info.namespace.is_empty();
         if !placed && verb != "create" {
             return Err(Error::no_such_resource());
+        }
+        if call.resource.custom.is_some() && !named && matches!(verb, "update" | "patch") {
+            return Err(Error::bad_request("name must be provided"));
         }
         if !call.resource.allows(verb) || !fits || !placed {
             return Err(Error::method_not_allowed());
@@ -313,7 +332,7 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
-            return Err(Error::no_such_resource());
+            return Err(no_such_part(call));
         };
         let verb_there = if verb == "list" { "get" } else { verb };
         if !subresource.verbs.iter().any(|one| one == verb_there) {
@@ -323,10 +342,26 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
     })
 }
 
+/// A custom resource's unknown part is told as if the object itself were unknown.
+fn no_such_part(call: &Call) -> Error {
+    if call.resource.custom.is_none() {
+        return Error::no_such_resource();
+    }
+    let mut error = call.not_found(&call.info.name);
+    if let Some(details) = error.details.as_deref_mut() {
+        details["causes"] = Value::Null;
+    }
+    error
+}
+
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
     Ok(match verb {
         "get" => read::get(call)?,
         "list" => read::list(call).await?,
+        "create" if &*call.resource.storage == "/bindings" => {
+            let body = incoming::read_body(body).await?;
+            subresources::bind_named(call, body).await?
+        }
         "create" => create::create(call, incoming::read_body(body).await?).await?,
         "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,
         "patch" => patch::patch(call, Part::Whole, incoming::read_body(body).await?).await?,
@@ -343,8 +378,7 @@ pub(crate) fn no_such_page() -> Response {
 
 impl token::Lookup for Inner {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
-        let key = Key::new(format!("{group}/{resource}"), namespace, name);
-        self.store.get(&key).map(|entry| object::of_entry(None, &entry))
+        admission::Lookup::get(self, group, resource, namespace, name)
     }
 }
 

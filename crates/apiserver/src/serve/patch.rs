@@ -123,15 +123,18 @@ pub(crate) fn checked(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
-    incoming::report(resource, patched.strict, validation, warnings)?;
     let text_of_it = patched.object.to_string();
-    let mut new =
-        incoming::object(resource, Json::from(patched.object), validation, warnings).map_err(|error| {
-            let refused = error.code == 400 && !error.message.contains("strict decoding error");
-            if refused { misfit(kind, resource, body, &text_of_it, &error.message) } else { error }
-        })?;
+    let mut decoded = || {
+        incoming::report(resource, patched.strict, validation, warnings)?;
+        incoming::object(resource, Json::from(patched.object), validation, warnings)
+    };
+    let mut new = decoded().map_err(|error| match error.code {
+        400 => misfit(kind, body, &text_of_it, &error.message),
+        _ => error,
+    })?;
     // A patch can neither take an object's name away nor give it another.
-    update::check_name(text(current, &["metadata", "name"]), &new)?;
+    let (name, namespace) = (text(current, &["metadata", "name"]), text(current, &["metadata", "namespace"]));
+    update::check_address(name, namespace, &new)?;
     if text(&new, &["metadata", "namespace"]).is_empty()
         && let Some(value) = current["metadata"].get("namespace")
     {
@@ -141,12 +144,12 @@ pub(crate) fn checked(
 }
 
 /// A patch whose result is no object of the kind: the patch is to blame, and shown.
-fn misfit(kind: Kind, resource: &Resource, body: &[u8], patched: &str, why: &str) -> Error {
-    let prefix = format!(
-        "{} in version {:?} cannot be handled as a {}: ",
-        resource.kind, &*resource.version, resource.kind
-    );
-    let why = why.strip_prefix(&prefix).unwrap_or(why);
+fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
+    // Only the cause counts here, not what the object cannot be handled as.
+    let why = why
+        .split_once(" cannot be handled as a ")
+        .and_then(|(_, rest)| rest.split_once(": "))
+        .map_or(why, |(_, why)| why);
     let path = field::Path::new("patch");
     let fault = match (kind, serde_json::from_slice(body)) {
         (Kind::Strategic, Ok(patch)) => field::Error::invalid(
@@ -186,6 +189,7 @@ async fn apply(
     validation: FieldValidation,
 ) -> Result<Reply> {
     let name = call.info.name.clone();
+    let namespace = if call.resource.namespaced { call.info.namespace.clone() } else { String::new() };
     let config = configuration(call, body, validation)?;
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
@@ -204,7 +208,7 @@ async fn apply(
                 );
                 return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
             }
-            update::check_name(&name, &object)?;
+            update::check_address(&name, &namespace, &object)?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -218,7 +222,7 @@ async fn apply(
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
             let mut new = completed(&resource, applied)?;
-            update::check_name(&name, &new)?;
+            update::check_address(&name, &namespace, &new)?;
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
@@ -241,9 +245,6 @@ fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> R
     let parsed = incoming::parse_yaml(body)
         .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
     let resource = call.resource.clone();
-    let mut config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    if !text(&config, &["metadata", "namespace"]).is_empty() {
-        write::check_namespace(call, &mut config)?;
-    }
+    let config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
     Ok(config)
 }

@@ -36,8 +36,9 @@ struct Continue {
 }
 
 pub(crate) async fn list(call: &Call) -> Result<Reply> {
-    let selection = Selection::parse(call)?;
+    call.query.number("limit")?;
     call.query.number("timeoutSeconds")?;
+    let selection = Selection::parse(call, validate)?;
     let asked = Asked::parse(call)?;
     if let At::NotOlder(wanted) = asked.at {
         let current = call.server.store.revision();
@@ -147,7 +148,6 @@ struct Asked {
 impl Asked {
     fn parse(call: &Call) -> Result<Asked> {
         let query = &call.query;
-        validate(call)?;
         let limit = query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
         let given = query.text("resourceVersion");
         if let Some(token) = query.text("continue") {

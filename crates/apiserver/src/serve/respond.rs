@@ -8,6 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use serde_json::Value;
 
 use super::accept::{Accept, Encoding};
+use crate::protobuf;
 use crate::status::Error;
 
 /// What a handler answers with.
@@ -69,6 +70,18 @@ fn encode(code: StatusCode, value: &Value, accept: Accept) -> Response {
         Encoding::Yaml => {
             let text = serde_saphyr::to_string(value).expect("JSON can be written as YAML");
             body(code, "application/yaml", text.into_bytes())
+        }
+        Encoding::Protobuf => {
+            let word = |key: &str| value[key].as_str().unwrap_or_default();
+            match protobuf::encode(word("apiVersion"), word("kind"), value) {
+                Some(content) => body(code, protobuf::MEDIA_TYPE, content),
+                None => {
+                    let error = Error::not_acceptable(
+                        "this kind has no protobuf form: accept application/json as well",
+                    );
+                    body(StatusCode::NOT_ACCEPTABLE, "application/json", error.to_status().to_string())
+                }
+            }
         }
         Encoding::Json if accept.pretty => {
             let text = serde_json::to_vec_pretty(value).expect("a value can be written");

@@ -15,15 +15,19 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn parse(call: &Call) -> Result<Selection> {
+    /// `check` refuses options that do not go together.
+    pub(crate) fn parse(call: &Call, check: impl FnOnce(&Call) -> Result<()>) -> Result<Selection> {
         let labels = LabelSelector::parse(call.query.get("labelSelector").unwrap_or(""))?;
         let Resource { group, version, kind, custom, .. } = &*call.resource;
         let custom = custom.as_ref().map(|custom| &custom.version().fields);
         // A watch of one object by its address is a selection by name.
         if !call.info.name.is_empty() {
+            check(call)?;
             return Ok(Selection { labels, fields: FieldSelector::by_name(&call.info.name) });
         }
         let fields = FieldSelector::parse(call.query.get("fieldSelector").unwrap_or(""))?;
+        // Options are read, then checked, and only then are fields looked up.
+        check(call)?;
         let fields = fields.convert(|label| match custom {
             Some(custom) => custom.label(label),
             None => field_label(group, version, kind, label),

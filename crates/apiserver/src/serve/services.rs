@@ -15,6 +15,7 @@ use super::call::Call;
 use super::object::{self, text};
 use super::write;
 use crate::field;
+use crate::kinds::core::validate_service_addresses;
 use crate::status::{Error, Result};
 use crate::store::{Expect, Key, ListQuery, Op};
 
@@ -62,7 +63,7 @@ impl Range {
     /// Usable addresses, beginning somewhere in the middle.
     fn from(self, start: u32) -> impl Iterator<Item = Ipv4Addr> {
         let usable = self.size - 2;
-        (0..usable).map(move |step| Ipv4Addr::from(self.base + 1 + (start.wrapping_add(step)) % usable))
+        (0..usable).map(move |step| Ipv4Addr::from(self.base + 1 + (start % usable + step) % usable))
     }
 }
 
@@ -90,6 +91,12 @@ pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Valu
         Allocation { ops: Vec::new(), _lock: Some(call.server.services.0.clone().lock_owned().await) };
     if let Some(old) = old {
         keep_allocated(service, old);
+        drop_kept_addresses(service, old);
+    }
+    fill_address_list(service, old);
+    let errors = validate_service_addresses(service, old);
+    if !errors.is_empty() {
+        return Err(Error::invalid("", "Service", text(service, &["metadata", "name"]), &errors));
     }
     families(service);
     addresses(call, service, old, &mut allocation.ops)?;
@@ -158,6 +165,45 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     }
 }
 
+/// A Service that becomes an ExternalName gives up addresses that the client merely left in place.
+fn drop_kept_addresses(service: &mut Value, old: &Value) {
+    let external = |service: &Value| text(service, &["spec", "type"]) == "ExternalName";
+    if !external(service) || external(old) {
+        return;
+    }
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if service["spec"].get(key) == old["spec"].get(key)
+            && let Some(spec) = service["spec"].as_object_mut()
+        {
+            spec.remove(key);
+        }
+    }
+}
+
+/// The single address and the list of addresses say the same; a client may have given one or changed one.
+fn fill_address_list(service: &mut Value, old: Option<&Value>) {
+    let one = text(service, &["spec", "clusterIP"]).to_owned();
+    let list = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
+    let Some(old) = old else {
+        if !one.is_empty() && list.is_empty() {
+            service["spec"]["clusterIPs"] = json!([one]);
+        }
+        return;
+    };
+    let before = text(old, &["spec", "clusterIP"]);
+    let same_list = old["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default() == list;
+    if one == before || !same_list {
+        return;
+    }
+    // Only the single address changed: the list follows.
+    match one.as_str() {
+        "" => {
+            service["spec"].as_object_mut().map(|spec| spec.remove("clusterIPs"));
+        }
+        _ => service["spec"]["clusterIPs"] = json!([one]),
+    }
+}
+
 /// Single-stack IPv4 is all that this server has.
 fn families(service: &mut Value) {
     let spec = &mut service["spec"];
@@ -177,20 +223,9 @@ fn families(service: &mut Value) {
 
 fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Vec<Op>) -> Result<()> {
     let before = old.map(taken_addresses).unwrap_or_default();
-    let one = text(service, &["spec", "clusterIP"]).to_owned();
-    if !one.is_empty() && old.is_none() && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
-    {
-        service["spec"]["clusterIPs"] = json!([one]);
-    }
+
     if text(service, &["spec", "type"]) == "ExternalName" {
         ops.extend(before.iter().filter_map(|address| release_address(call, address)));
-        if old.is_some()
-            && let Some(spec) = service["spec"].as_object_mut()
-        {
-            for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                spec.remove(key);
-            }
-        }
         return Ok(());
     }
     if !needs_address(service) {

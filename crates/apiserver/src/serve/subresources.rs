@@ -12,6 +12,7 @@ use super::respond::Reply;
 use super::write::Managed;
 use super::{incoming, patch, read, scale, update};
 use crate::catalog::Subresource;
+use crate::kinds::pods::bind_pod;
 use crate::selector::LabelSelector;
 use crate::status::{Error, Result};
 use crate::store::ListQuery;
@@ -32,16 +33,30 @@ pub(crate) async fn serve(call: &mut Call, subresource: &Subresource, body: Body
             bind(call, &pod, incoming::read_body(body).await?).await
         }
         ("pods", "eviction") => evict(call, incoming::read_body(body).await?).await,
+        ("pods", "log") => log(call),
         ("serviceaccounts", "token") => token(call, &incoming::read_body(body).await?),
         _ => {
             call.entry(&call.info.name)?;
-            let (what, name) = (&subresource.name, &call.info.name);
-            Err(Error::unavailable(format!(
-                "{what} of {} {name:?} needs a kubelet that runs containers, and this cluster has none",
-                call.resource.plural
-            )))
+            Err(no_kubelet(call, &subresource.name))
         }
     }
+}
+
+/// A pod that no node has taken has written nothing yet.
+fn log(call: &Call) -> Result<Reply> {
+    let entry = call.entry(&call.info.name)?;
+    let pod = call.value(entry.revision, &entry.body);
+    if text(&pod, &["spec", "nodeName"]).is_empty() {
+        return Ok(Reply::Raw(super::respond::body(StatusCode::OK, "text/plain", Bytes::new())));
+    }
+    Err(no_kubelet(call, "log"))
+}
+
+fn no_kubelet(call: &Call, what: &str) -> Error {
+    let (plural, name) = (&call.resource.plural, &call.info.name);
+    Error::unavailable(format!(
+        "{what} of {plural} {name:?} needs a kubelet that runs containers, and this cluster has none"
+    ))
 }
 
 fn success(code: StatusCode) -> Reply {
@@ -51,13 +66,23 @@ fn success(code: StatusCode) -> Reply {
     Reply::Value(code, status)
 }
 
-/// Puts a pod on a node: what a scheduler does. Also behind `POST …/bindings`.
-pub(crate) async fn bind(call: &mut Call, pod: &str, body: Bytes) -> Result<Reply> {
+/// `POST …/bindings`: the binding names its pod itself.
+pub(crate) async fn bind_named(call: &mut Call, body: Bytes) -> Result<Reply> {
+    let binding = incoming::parse(&call.headers, &body, "v1", "Binding")?.into_value();
+    let pod = text(&binding, &["metadata", "name"]).to_owned();
+    let pods = call.server.catalog().resource("", "v1", "pods");
+    call.resource = pods.ok_or_else(Error::no_such_resource)?;
+    bind(call, &pod, body).await
+}
+
+/// Puts a pod on a node: what a scheduler does.
+async fn bind(call: &mut Call, pod: &str, body: Bytes) -> Result<Reply> {
     let dry_run = call.query.dry_run("CreateOptions")?;
-    let binding = incoming::parse(&call.headers, &body)?.into_value();
+    let binding = incoming::parse(&call.headers, &body, "v1", "Binding")?.into_value();
+    let now = call.server.context.now_seconds();
     let change = |current: &Value| {
         let mut new = current.clone();
-        new["spec"]["nodeName"] = binding["target"]["name"].clone();
+        bind_pod(&mut new, &binding, &now)?;
         Ok((new, Managed::Track))
     };
     update::modify(call, pod, Part::Binding, dry_run, change).await?;
@@ -66,7 +91,7 @@ pub(crate) async fn bind(call: &mut Call, pod: &str, body: Bytes) -> Result<Repl
 
 /// Deletes a pod unless a disruption budget forbids it.
 async fn evict(call: &mut Call, body: Bytes) -> Result<Reply> {
-    let eviction = incoming::parse(&call.headers, &body)?.into_value();
+    let eviction = incoming::parse(&call.headers, &body, "policy/v1", "Eviction")?.into_value();
     let entry = call.entry(&call.info.name)?;
     let pod = call.value(entry.revision, &entry.body);
     check_budgets(call, &pod)?;
@@ -121,7 +146,8 @@ fn check_budgets(call: &Call, pod: &Value) -> Result<()> {
 
 /// A token for a service account.
 fn token(call: &Call, body: &[u8]) -> Result<Reply> {
-    let request = incoming::parse(&call.headers, body)?.into_value();
+    let request =
+        incoming::parse(&call.headers, body, "authentication.k8s.io/v1", "TokenRequest")?.into_value();
     let server = &call.server;
     let answer = server.issuer.request(
         &call.info.namespace,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::admit::Write;
 use super::call::{Call, store_form};
 use super::object::{metadata, text};
 use super::ownership::Ownership;
@@ -14,7 +15,7 @@ use super::{admit, create, incoming, parts, services};
 use crate::admission::Operation;
 use crate::catalog::Resource;
 use crate::field;
-use crate::kinds::Generation;
+use crate::kinds::{Generation, Strategy};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Expect, Op};
 
@@ -23,11 +24,11 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    let parsed = incoming::read(&call.resource, &call.headers, &body)?;
+    let parsed = incoming::read(&call.resource, &call.headers, &body, validation)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     write::check_namespace(call, &mut object)?;
-    check_name(&call.info.name, &object)?;
+    check_name(call, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
@@ -46,16 +47,32 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
 }
 
 /// An object has the name of its address.
-pub(crate) fn check_name(address: &str, object: &Value) -> Result<()> {
+fn check_name(call: &Call, object: &Value) -> Result<()> {
+    check_address(&call.info.name, &call.info.namespace, object)
+}
+
+/// An object has the name of its address, and is not of another namespace.
+pub(crate) fn check_address(name: &str, namespace: &str, object: &Value) -> Result<()> {
     match text(object, &["metadata", "name"]) {
-        "" => Err(Error::bad_request(format!(
-            "the name of the object ({address} based on URL) was undeterminable: name must be provided"
-        ))),
-        given if given == address => Ok(()),
-        given => Err(Error::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({address})"
-        ))),
+        "" => {
+            return Err(Error::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        given if given == name => {}
+        given => {
+            return Err(Error::bad_request(format!(
+                "the name of the object ({given}) does not match the name on the URL ({name})"
+            )));
+        }
     }
+    let given = text(object, &["metadata", "namespace"]);
+    if !namespace.is_empty() && !given.is_empty() && given != namespace {
+        return Err(Error::bad_request(format!(
+            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
+        )));
+    }
+    Ok(())
 }
 
 /// Changes a stored object: `change` is given the current one and may be called again when another
@@ -76,17 +93,18 @@ pub(crate) async fn modify(
         if part != Part::Whole {
             parts::keep_the_rest(part, &call.resource, &mut new, &current);
         }
-        admit::mutate_part(call, part, name, &mut new, &current)?;
         if managed == Managed::Track {
             Ownership::of(call, part).update(Some(&current), &mut new);
         }
+        let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
+        admit::mutate(call, &write, &mut new).await?;
         prepare(call, part, &mut new, &current);
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
         if !errors.is_empty() {
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
-        admit::validate(call, Operation::Update, name, Some(&new), Some(&current), dry_run).await?;
+        admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
         let finished = deletion_finished(&call.resource.kind, &new);
@@ -133,7 +151,18 @@ fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    // Stock servers name the key in etcd; clients see it, so they see the same here.
+    let key = [
+        "/registry",
+        if resource.custom.is_some() { &*resource.group } else { "" },
+        &resource.plural,
+        text(current, &["metadata", "namespace"]),
+        text(current, &["metadata", "name"]),
+    ];
+    let key = key.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+    );
     Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
 }
 
@@ -146,7 +175,8 @@ fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Resu
         }
         let path = field::Path::new("metadata.resourceVersion");
         let errors = [field::Error::invalid(&path, 0, "must be specified for an update")];
-        return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
+        // The store knows resources, not kinds.
+        return Err(Error::invalid(&call.resource.group, &call.resource.plural, name, &errors));
     }
     if given.parse::<u64>().is_err() {
         return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
@@ -160,6 +190,10 @@ fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Resu
 /// What an update may not decide.
 fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
     let strategy = call.strategy();
+    match current["metadata"].get("generation") {
+        Some(generation) => metadata(new).insert("generation".into(), generation.clone()),
+        None => metadata(new).remove("generation"),
+    };
     if part.is_whole() {
         if strategy.status {
             restore(new, current, "status");
@@ -168,9 +202,12 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
             (strategy.prepare_update)(new, current);
         }
     }
+    if part == Part::Status && &*call.resource.storage == "/pods" {
+        crate::kinds::pods::prepare_pod_status(new, current);
+    }
     let old = &current["metadata"];
     let generation = old["generation"].as_i64().unwrap_or(0);
-    let changed = part.is_whole() && generation_changed(strategy.generation, new, current);
+    let changed = part.is_whole() && generation_changed(strategy, new, current);
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);
@@ -179,7 +216,11 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
         }
     }
     metadata.remove("selfLink");
+    // Some kinds count by themselves, in what they prepare.
+    let own =
+        strategy.generation == Generation::Never && part.is_whole() && metadata.contains_key("generation");
     match generation + i64::from(changed) {
+        _ if own => None,
         0 => metadata.remove("generation"),
         next => metadata.insert("generation".into(), next.into()),
     };
@@ -193,11 +234,16 @@ fn restore(new: &mut Value, current: &Value, key: &str) {
     };
 }
 
-fn generation_changed(rule: Generation, new: &Value, current: &Value) -> bool {
+fn generation_changed(strategy: &Strategy, new: &Value, current: &Value) -> bool {
     let differs = |key: &str| new.get(key) != current.get(key);
-    let outside = |key: &&String| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion");
+    // A status that is not kept apart is like any other field.
+    let outside = |key: &&String| match key.as_str() {
+        "metadata" | "kind" | "apiVersion" => false,
+        "status" => !strategy.status,
+        _ => true,
+    };
     let keys = || new.as_object().into_iter().chain(current.as_object()).flat_map(|object| object.keys());
-    match rule {
+    match strategy.generation {
         Generation::Never => false,
         Generation::Spec => keys().filter(outside).any(|key| differs(key)),
         Generation::SpecAndAnnotations => {

@@ -14,12 +14,13 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::accept::Form;
+use super::accept::{Encoding, Form};
 use super::call::{Call, stored_as_served};
 use super::respond::Reply;
 use super::select::Selection;
 use super::{object, print, read};
 use crate::field;
+use crate::protobuf;
 use crate::status::{Error, Result};
 use crate::store::{Entry, Event, EventKind, ListAt, ListQuery, ReadError, Watch, WatchError};
 use crate::table::{self, Column, Include, MetaVersion, Printer};
@@ -39,7 +40,9 @@ struct Start {
 }
 
 pub(crate) fn watch(call: Call) -> Result<Reply> {
-    let selection = Selection::parse(&call)?;
+    call.query.number("limit")?;
+    call.query.number("timeoutSeconds")?;
+    let selection = Selection::parse(&call, |call| Start::parse(call).map(|_| ()))?;
     let start = Start::parse(&call)?;
     let timeout = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds as u64));
@@ -55,6 +58,11 @@ pub(crate) fn watch(call: Call) -> Result<Reply> {
     };
     let cursor = call.server.store.watch(&call.resource.storage, from).map_err(gone)?;
     let include = print::include(&call)?;
+    let framed = call.accept.encoding == Encoding::Protobuf;
+    if framed && !protobuf::knows(&call.api_version, &call.resource.kind) {
+        return Err(Error::not_acceptable("this kind has no protobuf form: accept application/json as well"));
+    }
+    let media = if framed { protobuf::WATCH_MEDIA_TYPE } else { "application/json" };
     let now = Instant::now();
     let mut stream = Stream {
         bookmarks: call.query.flag("allowWatchBookmarks"),
@@ -78,7 +86,7 @@ pub(crate) fn watch(call: Call) -> Result<Reply> {
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))
     }));
     let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     Ok(Reply::Raw(response))
 }
 
@@ -111,7 +119,7 @@ impl Start {
             return Err(Error::invalid("meta.k8s.io", "ListOptions", "", &errors));
         }
         let initial = if asked { query.flag("sendInitialEvents") } else { from.is_none() };
-        let initial_end = asked && initial && query.flag("allowWatchBookmarks");
+        let initial_end = initial && query.flag("allowWatchBookmarks");
         Ok(Start { initial, initial_end, from })
     }
 }
@@ -243,6 +251,13 @@ impl Stream {
             && let Ok(decoded) = crate::schema::decode::decode(&schema, object.clone())
         {
             object = decoded.value;
+            // Behind these is a plain number, whatever their JSON says.
+            if matches!(
+                &*self.call.resource.storage,
+                "apps/deployments" | "apps/replicasets" | "apps/statefulsets" | "/replicationcontrollers"
+            ) {
+                object["spec"]["replicas"] = 0.into();
+            }
         }
         let object = match self.call.accept.form {
             Form::Whole => object,
@@ -257,6 +272,16 @@ impl Stream {
     fn write_pending(&mut self) -> Bytes {
         let mut out = Vec::with_capacity(1024 * self.pending.len().min(64));
         while let Some(Pending { kind, revision, what }) = self.pending.pop_front() {
+            if self.call.accept.encoding == Encoding::Protobuf {
+                let object = match what {
+                    What::Ready(value) => value,
+                    What::Stored(entry) => self.call.value(revision, &entry.body),
+                };
+                let word = |key: &str| object[key].as_str().unwrap_or_default();
+                let frame = protobuf::watch_frame(kind, word("apiVersion"), word("kind"), &object);
+                out.extend(frame.unwrap_or_default());
+                continue;
+            }
             out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
             match what {
                 What::Ready(value) => write(&mut out, &value),

@@ -39,8 +39,10 @@ pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
         metadata(object).insert("namespace".into(), wanted.into());
         return Ok(());
     }
+    // Quietly, as on a stock server.
     if !call.resource.namespaced {
-        return Err(Error::bad_request("namespace may not be set on cluster-scoped resources"));
+        metadata(object).remove("namespace");
+        return Ok(());
     }
     Err(Error::bad_request(
         "the namespace of the provided object does not match the namespace sent on the request",
@@ -56,7 +58,7 @@ pub(crate) fn check_field_manager(call: &Call, options: &str) -> Result<()> {
         errors.push(field::Error::too_long(&path, 128));
     }
     if let Some((at, bad)) = name.chars().enumerate().find(|(_, c)| c.is_control()) {
-        let why = format!("invalid character {bad:?} (at position {at})");
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(bad));
         errors.push(field::Error::invalid(&path, name, why));
     }
     if errors.is_empty() { Ok(()) } else { Err(Error::invalid("meta.k8s.io", options, "", &errors)) }
@@ -72,8 +74,14 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
     let strategy = call.strategy();
     let mut errors = meta::validate_meta(object, call.resource.namespaced, strategy.name);
     match &call.resource.custom {
-        None => errors.extend((strategy.validate)(object)),
-        Some(_) => errors.extend(validate_custom(&call.resource, object)),
+        None => {
+            errors.extend(builtin_meta(&call.resource, object));
+            errors.extend((strategy.validate)(object));
+        }
+        Some(_) => {
+            errors.extend(validate_custom(&call.resource, object));
+            errors.extend(validate_scale(&call.resource, object));
+        }
     }
     errors
 }
@@ -88,12 +96,29 @@ pub(crate) fn validate_update(
     let strategy = call.strategy();
     let mut errors = meta::validate_meta_update(new, current);
     match (&call.resource.custom, part) {
-        (None, part) if part.is_whole() => errors.extend((strategy.validate_update)(new, current)),
+        (None, part) if part.is_whole() => {
+            errors.extend(builtin_meta(&call.resource, new));
+            errors.extend((strategy.validate_update)(new, current));
+        }
         (None, Part::Status) => errors.extend((strategy.validate_status)(new, current)),
         (None, _) => {}
-        (Some(_), _) => errors.extend(validate_custom_update(&call.resource, new, current)),
+        (Some(_), _) => {
+            errors.extend(validate_custom_update(&call.resource, new, current));
+            errors.extend(validate_scale(&call.resource, new));
+        }
     }
     errors
+}
+
+/// What built-in kinds ask of metadata; those of core and apps ask it where their own rules do.
+fn builtin_meta(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    let asked = matches!(&*resource.group, "" | "apps" | "apiextensions.k8s.io" | "apiregistration.k8s.io");
+    if asked { Vec::new() } else { meta::validate_builtin(object) }
+}
+
+fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    let scale = resource.custom.as_ref().and_then(|custom| custom.version().scale.as_ref());
+    scale.map(|scale| crate::crd::validate_scale(scale, object)).unwrap_or_default()
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {

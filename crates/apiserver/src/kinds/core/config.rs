@@ -120,18 +120,16 @@ fn validate_secret(secret: &Value) -> Faults {
     }
     let missing = |key: &str| Error::required(&data.path.key(key), "");
     match text(secret, "type") {
-        "kubernetes.io/service-account-token" => {
-            if annotation(secret, ACCOUNT_NAME).unwrap_or_default().is_empty() {
-                let path = Path::new("metadata").child("annotations").key(ACCOUNT_NAME);
-                faults.push(Error::required(&path, ""));
-            }
+        "kubernetes.io/service-account-token"
+            if annotation(secret, ACCOUNT_NAME).unwrap_or_default().is_empty() =>
+        {
+            let path = Path::new("metadata").child("annotations").key(ACCOUNT_NAME);
+            faults.push(Error::required(&path, ""));
         }
         "kubernetes.io/dockercfg" => faults.extend(validate_docker_config(&data, ".dockercfg")),
         "kubernetes.io/dockerconfigjson" => faults.extend(validate_docker_config(&data, ".dockerconfigjson")),
-        "kubernetes.io/basic-auth" => {
-            if !data.has("username") && !data.has("password") {
-                faults.extend(["username", "password"].map(missing));
-            }
+        "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
+            faults.extend(["username", "password"].map(missing));
         }
         "kubernetes.io/ssh-auth" if data.text("ssh-privatekey").is_empty() => {
             faults.push(missing("ssh-privatekey"));

@@ -87,7 +87,10 @@ fn validate_node(node: &Value) -> Faults {
     if count > 1 {
         let bad = ranges.items().enumerate().find(|(_, range)| names::parse_cidr(range.str()).is_none());
         if let Some((index, range)) = &bad {
-            let why = format!("invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {})", range.str());
+            let why = format!(
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {})",
+                range.str()
+            );
             faults.push(Error::internal(&ranges.path, why));
         }
         let six = ranges.items().filter(|range| range.str().contains(':')).count();

@@ -223,7 +223,7 @@ fn validate_kind(spec: &At<'_>) -> Faults {
                 }
             }
             let name = spec.child("externalName");
-            let trimmed = name.str().strip_suffix('.').unwrap_or(name.str());
+            let trimmed = name.str().strip_suffix('.').unwrap_or_else(|| name.str());
             if trimmed.is_empty() {
                 faults.push(name.required(""));
             }

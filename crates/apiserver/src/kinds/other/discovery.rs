@@ -159,9 +159,8 @@ fn validate_address(address: &str, kind: &str, path: &Path, index: usize) -> Fau
 
 fn validate_hints(hints: &Value, path: &Path) -> Faults {
     let mut faults = Vec::new();
-    let kinds: [(&str, fn(&str) -> Vec<String>); 2] =
-        [("forZones", names::label_value), ("forNodes", names::dns1123_subdomain)];
-    for (key, rule) in kinds {
+    for key in ["forZones", "forNodes"] {
+        let rule = if key == "forZones" { names::label_value } else { names::dns1123_subdomain };
         let items = list(hints, key);
         let path = path.child(key);
         if items.len() > MOST_HINTS {

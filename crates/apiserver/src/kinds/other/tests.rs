@@ -1,7 +1,7 @@
 //! What a kube-apiserver of the release answered to a corpus of objects, good and bad: whole messages and
 //! whole objects must be the same here.
 //!
-//! A case creates an object, or creates it and then changes it by a merge patch. Ids that the server made
+//! A case creates an object, or creates it and then changes it or its status by a merge patch. Ids that the server made
 //! up stand as `UID`.
 
 use serde_json::Value;
@@ -39,7 +39,8 @@ fn refused(object: &Value, faults: &[crate::field::Error]) -> Result<(), String>
         return Ok(());
     }
     let name = text(&object["metadata"], "name");
-    let group = convert::storage(group_of(object), text(object, "kind")).map_or(group_of(object), |to| to.0);
+    let group =
+        convert::storage(group_of(object), text(object, "kind")).map_or_else(|| group_of(object), |to| to.0);
     Err(status::Error::invalid(group, text(object, "kind"), name, faults).message)
 }
 
@@ -82,6 +83,13 @@ fn update(old: &Value, patch: &Value) -> Result<Value, String> {
     refused(&new, &faults).map(|()| new)
 }
 
+fn update_status(old: &Value, patch: &Value) -> Result<Value, String> {
+    let mut new = old.clone();
+    json_patch::merge(&mut new, patch);
+    let faults = (strategy(group_of(old), text(old, "kind")).validate_status)(&new, old);
+    refused(&new, &faults).map(|()| new)
+}
+
 /// The object as it comes back: through the version it is stored in.
 fn through_storage(object: Value) -> Value {
     let (kind, version) = (text(&object, "kind").to_owned(), text(&object, "apiVersion").to_owned());
@@ -103,8 +111,9 @@ fn comparable(mut object: Value) -> Value {
 
 fn check(case: &Value) -> Result<(), String> {
     let created = create(&case["create"]);
-    let answer = match (&created, case.get("update")) {
-        (Ok(old), Some(patch)) => update(old, patch),
+    let answer = match (&created, case.get("update"), case.get("status")) {
+        (Ok(old), Some(patch), _) => update(old, patch),
+        (Ok(old), _, Some(patch)) => update_status(old, patch),
         _ => created,
     };
     match (answer, case["error"].as_str()) {

@@ -42,10 +42,13 @@ pub(super) fn validate_env(variables: &At<'_>) -> Faults {
     faults
 }
 
+/// What is wrong with one place that a value may come from.
+type Rule = fn(&At<'_>) -> Faults;
+
 fn validate_value_from(from: &At<'_>, value: &str) -> Faults {
     let mut faults = Faults::new();
     let mut sources = 0;
-    let rules: [(&str, fn(&At<'_>) -> Faults); 5] = [
+    let rules: [(&str, Rule); 5] = [
         ("fieldRef", |source| validate_field_selector(source, &FIELDS)),
         ("resourceFieldRef", |source| validate_resource_selector(source, false)),
         ("configMapKeyRef", validate_key_selector),

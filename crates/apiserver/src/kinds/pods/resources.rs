@@ -425,22 +425,19 @@ mod tests {
     #[test]
     fn classes_of_service() {
         let container =
-            |limits: Value, requests: Value| json!({"resources": {"limits": limits, "requests": requests}});
+            |limits: &Value, requests: &Value| json!({"resources": {"limits": limits, "requests": requests}});
         let both = json!({"cpu": "1", "memory": "1Gi"});
         let cases = [
             (json!({"containers": [{}]}), "BestEffort"),
-            (json!({"containers": [container(both.clone(), both.clone())]}), "Guaranteed"),
-            (json!({"containers": [container(both.clone(), both.clone()), {}]}), "Burstable"),
+            (json!({"containers": [container(&both, &both)]}), "Guaranteed"),
+            (json!({"containers": [container(&both, &both), {}]}), "Burstable"),
             (
-                json!({"containers": [container(both.clone(), json!({"cpu": "500m", "memory": "1Gi"}))]}),
+                json!({"containers": [container(&both, &json!({"cpu": "500m", "memory": "1Gi"}))]}),
                 "Burstable",
             ),
-            (json!({"containers": [container(json!({}), json!({"cpu": "1"}))]}), "Burstable"),
-            (
-                json!({"containers": [{}], "resources": {"limits": both.clone(), "requests": both.clone()}}),
-                "Guaranteed",
-            ),
-            (json!({"containers": [container(both.clone(), both)], "resources": {}}), "BestEffort"),
+            (json!({"containers": [container(&json!({}), &json!({"cpu": "1"}))]}), "Burstable"),
+            (json!({"containers": [{}], "resources": {"limits": both, "requests": both}}), "Guaranteed"),
+            (json!({"containers": [container(&both, &both)], "resources": {}}), "BestEffort"),
         ];
         for (spec, class) in cases {
             assert_eq!(quality_of_service(&spec), class, "{spec}");

@@ -253,7 +253,7 @@ fn validate_dns(spec: &At<'_>) -> Faults {
         );
     }
     for search in searches.items().filter(|search| search.str() != ".") {
-        let name = search.str().strip_suffix('.').unwrap_or(search.str());
+        let name = search.str().strip_suffix('.').unwrap_or_else(|| search.str());
         let wrong = names::dns1123_subdomain_with_underscore(name);
         faults.extend(wrong.into_iter().map(|why| Error::invalid(&search.path, name, why)));
     }

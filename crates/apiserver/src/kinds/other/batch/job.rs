@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{job_policies, job_status, job_update};
 use crate::field::{Error, Path};
 use crate::kinds::other::look::{
-    Faults, default, default_empty, each, empty, fields, flag, has, int, name, not_negative, one_of, shown,
-    text, within,
+    Faults, default, default_empty, each, fields, flag, has, int, name, not_negative, one_of, shown, text,
+    within,
 };
 use crate::kinds::other::rules;
 use crate::kinds::{Generation, Strategy, pods, selectors};

@@ -10,8 +10,36 @@ use crate::names;
 const MOST_RULES: usize = 20;
 const MOST_EXIT_CODES: usize = 255;
 
+/// A failure policy with the names and the order that Go gives its fields inside the server.
+pub(super) fn show_failure_policy(policy: &Value) -> String {
+    if policy.is_null() {
+        return "null".to_owned();
+    }
+    let codes = |codes: &Value| {
+        if codes.is_null() {
+            return "null".to_owned();
+        }
+        let (container, operator, values) = (&codes["containerName"], &codes["operator"], &codes["values"]);
+        format!(r#"{{"ContainerName":{container},"Operator":{operator},"Values":{values}}}"#)
+    };
+    let pattern =
+        |pattern: &Value| format!(r#"{{"Type":{},"Status":{}}}"#, pattern["type"], pattern["status"]);
+    let rule = |rule: &Value| {
+        let patterns: Vec<String> = list(rule, "onPodConditions").iter().map(pattern).collect();
+        let patterns =
+            if patterns.is_empty() { "null".to_owned() } else { format!("[{}]", patterns.join(",")) };
+        let (action, codes) = (&rule["action"], codes(&rule["onExitCodes"]));
+        format!(r#"{{"Action":{action},"OnExitCodes":{codes},"OnPodConditions":{patterns}}}"#)
+    };
+    let rules: Vec<String> = list(policy, "rules").iter().map(rule).collect();
+    format!(r#"{{"Rules":[{}]}}"#, rules.join(","))
+}
+
 /// A success policy with the names and the order that Go gives its fields inside the server.
 pub(super) fn show_success_policy(policy: &Value) -> String {
+    if policy.is_null() {
+        return "null".to_owned();
+    }
     let rule = |rule: &Value| {
         let (indexes, count) = (&rule["succeededIndexes"], &rule["succeededCount"]);
         format!(r#"{{"SucceededIndexes":{indexes},"SucceededCount":{count}}}"#)

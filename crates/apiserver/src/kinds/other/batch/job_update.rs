@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{job, job_status};
+use super::{job, job_policies, job_status};
 use crate::field::{Error, Path};
 use crate::kinds::other::look::{
-    Faults, IMMUTABLE, default, flag, has, immutable, int, list, same, shown, text,
+    Faults, IMMUTABLE, default, empty, flag, has, immutable, int, list, same, shown, text,
 };
-use crate::kinds::selectors;
+use crate::kinds::{internal, selectors};
 
 pub(super) fn validate(new: &Value, old: &Value) -> Faults {
     let labels = &old["spec"]["template"]["metadata"]["labels"];
@@ -22,10 +22,22 @@ pub(super) fn validate(new: &Value, old: &Value) -> Faults {
         faults.push(shown(&path.child("selector"), &selectors::show(&spec["selector"]), IMMUTABLE));
     }
     faults.extend(validate_template_update(spec, old, &path));
-    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    faults.extend(immutable(
+        &spec["completionMode"],
+        &before["completionMode"],
+        &path.child("completionMode"),
+    ));
+    faults.extend(policy_immutable("podFailurePolicy", spec, before, job_policies::show_failure_policy));
+    for key in ["backoffLimitPerIndex", "managedBy"] {
         faults.extend(immutable(&spec[key], &before[key], &path.child(key)));
     }
+    faults.extend(policy_immutable("successPolicy", spec, before, job_policies::show_success_policy));
     faults
+}
+
+fn policy_immutable(key: &str, spec: &Value, before: &Value, show: fn(&Value) -> String) -> Option<Error> {
+    (!same(&spec[key], &before[key]))
+        .then(|| shown(&Path::new("spec").child(key), &show(&spec[key]), IMMUTABLE))
 }
 
 fn validate_completions(spec: &Value, before: &Value, path: &Path) -> Faults {
@@ -54,12 +66,22 @@ fn validate_template_update(spec: &Value, old: &Value, path: &Path) -> Faults {
             copy_resources(template, &mut before, key);
         }
     }
-    let (at, now, before) = if free {
-        (path.child("template.spec"), &template["spec"], before["spec"].clone())
+    let (at, value, unchanged) = if free {
+        let pod = &template["spec"];
+        (path.child("template.spec"), internal::show("PodSpec", pod), same(pod, &before["spec"]))
     } else {
-        (path.child("template"), template, before)
+        (path.child("template"), show_template(template), same(template, &before))
     };
-    if same(now, &before) { Vec::new() } else { vec![Error::invalid(&at, now.clone(), IMMUTABLE)] }
+    if unchanged { Vec::new() } else { vec![shown(&at, &value, IMMUTABLE)] }
+}
+
+/// A template as the server itself prints it: its metadata is not kept apart.
+fn show_template(template: &Value) -> String {
+    let meta = ["name", "generateName", "namespace", "labels", "annotations", "finalizers"];
+    let given = meta.iter().map(|key| (*key, &template["metadata"][*key])).filter(|(_, value)| !empty(value));
+    let mut parts: Vec<String> = given.map(|(key, value)| format!("{key:?}:{value}")).collect();
+    parts.push(format!(r#""Spec":{}"#, internal::show("PodSpec", &template["spec"])));
+    format!("{{{}}}", parts.join(","))
 }
 
 /// Where a suspended job will run may still change.
