@@ -79,7 +79,7 @@ pub(super) fn group_version_kind(api_version: &str, kind: &str) -> String {
 }
 
 /// Which object: `namespace/name; group/version, Kind=kind`.
-pub(super) fn identity(object: &Value) -> String {
+pub fn identity(object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let kind = group_version_kind(text("/apiVersion"), text("/kind"));
     format!("{}/{}; {kind}", text("/metadata/namespace"), text("/metadata/name"))

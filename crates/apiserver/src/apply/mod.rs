@@ -35,7 +35,7 @@ use crate::status;
 
 pub use compare::Changes;
 pub use element::{Element, ParseError};
-pub use error::{ApplyError, Conflict};
+pub use error::{ApplyError, Conflict, identity};
 pub use fields::{DecodeError, FieldSet, Path, display};
 pub use gotext::{plain as go_text, type_name as go_type};
 pub use managers::{Id, Managed, Operation, Owned, Unreadable, decode, keep_times, name_of};

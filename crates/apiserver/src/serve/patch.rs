@@ -18,6 +18,7 @@ use crate::apply::{self, Force};
 use crate::catalog::Resource;
 use crate::field;
 use crate::patch::{self, Patched, Unknown};
+use crate::schema;
 use crate::schema::raw::Json;
 use crate::status::{Error, Result};
 
@@ -148,11 +149,7 @@ pub(crate) fn checked(
 
 /// A patch whose result is no object of the kind: the patch is to blame, and shown.
 fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
-    // Only the cause counts here, not what the object cannot be handled as.
-    let why = why
-        .split_once(" cannot be handled as a ")
-        .and_then(|(_, rest)| rest.split_once(": "))
-        .map_or(why, |(_, why)| why);
+    let why = cause(why);
     let path = field::Path::new("patch");
     let fault = match (kind, serde_json::from_slice(body)) {
         (Kind::Strategic, Ok(patch)) => field::Error::invalid(
@@ -165,9 +162,18 @@ fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
     Error::invalid("", "", "", &[fault])
 }
 
+/// Only the cause counts here, not what the object cannot be handled as.
+fn cause(why: &str) -> &str {
+    let cause = why.split_once(" cannot be handled as a ").and_then(|(_, rest)| rest.split_once(": "));
+    cause.map_or(why, |(_, why)| why)
+}
+
 /// What Go's converter says where its JSON decoder says "cannot unmarshal WHAT into … of type TYPE":
 /// strategic merge works on maps, not on text.
 fn converter_words(why: &str) -> Option<String> {
+    if why.starts_with("illegal base64 data") {
+        return Some(format!("error decoding from json: {why}"));
+    }
     let rest = why.strip_prefix("json: cannot unmarshal ")?;
     let given = match rest.split(' ').next()? {
         "object" => "map",
@@ -226,6 +232,9 @@ async fn apply(
             let applied = ownership.apply(Some(current), &config, force)?;
             let mut new = completed(&resource, applied)?;
             update::check_address(&name, &namespace, &new)?;
+            if text(&new, &["metadata", "namespace"]).is_empty() && !namespace.is_empty() {
+                metadata(&mut new).insert("namespace".into(), namespace.as_str().into());
+            }
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
@@ -239,8 +248,26 @@ async fn apply(
     }
 }
 
-fn completed(resource: &Resource, applied: Value) -> Result<Value> {
-    incoming::object(resource, Json::from(applied), FieldValidation::Ignore, &mut Vec::new())
+/// The applied object, decoded like any other. What was applied fits the schema, but not always its type.
+fn completed(resource: &Resource, mut applied: Value) -> Result<Value> {
+    if let (None, Some(schema)) = (&resource.custom, resource.schema()) {
+        schema::wrap::wrap_numbers(&schema, &mut applied);
+    }
+    let identity = apply::identity(&applied);
+    let decoded = incoming::object(resource, Json::from(applied), FieldValidation::Ignore, &mut Vec::new());
+    decoded.map_err(|error| {
+        if resource.custom.is_some() {
+            return error;
+        }
+        let why = cause(&error.message);
+        let why = converter_words(why).unwrap_or_else(|| why.to_owned());
+        let kind = identity.split_once("; ").map_or("", |(_, kind)| kind);
+        let message = format!(
+            "failed to convert new object ({identity}) to proper version: \
+             unable to convert unstructured object to {kind}: {why}"
+        );
+        Error::new(500, "", message)
+    })
 }
 
 /// The applied configuration: what the client wrote and nothing more, so no defaults.

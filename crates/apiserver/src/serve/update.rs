@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admit::Write;
 use super::call::{Call, store_form};
@@ -35,6 +35,10 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
         write::may_create(call)?;
+        let nothing = json!({"metadata": {"namespace": call.info.namespace, "name": name}});
+        check_uid(&resource, text(&object, &["metadata", "uid"]), &nothing)?;
+        // What is not there has no version that could be stale.
+        metadata(&mut object).remove("resourceVersion");
         let stored = create::insert(call, object, Managed::Track, dry_run).await?;
         return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
     }
@@ -159,7 +163,11 @@ fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
     let key = [
         "/registry",
         if resource.custom.is_some() { &*resource.group } else { "" },
-        &resource.plural,
+        match &*resource.plural {
+            "services" if resource.custom.is_none() => "services/specs",
+            "endpoints" if resource.custom.is_none() => "services/endpoints",
+            plural => plural,
+        },
         text(current, &["metadata", "namespace"]),
         text(current, &["metadata", "name"]),
     ];
