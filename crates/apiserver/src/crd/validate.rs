@@ -117,6 +117,11 @@ fn specification(spec: &Value, errors: &mut Vec<Error>) {
     let scope = text(spec, "scope");
     one_of(&path.child("scope"), scope, &["Cluster", "Namespaced"], errors);
     let versions = list(spec, "versions");
+    let defaults = versions.iter().any(|version| super::has_defaults(&version["schema"]));
+    if defaults && flag(spec, "preserveUnknownFields") {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(Error::invalid(&path.child("preserveUnknownFields"), true, why));
+    }
     let (same_schema, validation) = shared(versions, "schema");
     let (same_subresources, subresources) = shared(versions, "subresources");
     let (same_columns, columns) = shared(versions, "additionalPrinterColumns");
@@ -242,7 +247,8 @@ fn version_set(parts: &[VersionParts<'_>], errors: &mut Vec<Error>) {
     if parts.iter().filter(|parts| flag(parts.version, "storage")).count() != 1 {
         refuse("must have exactly one version marked as storage version");
     }
-    if let Some(first) = names.first() {
+    // An older form of the type repeats the first name, if there is one.
+    if let Some(first) = names.first().filter(|first| !first.is_empty()) {
         let wrong = self::names::dns1035_label(first);
         if !wrong.is_empty() {
             errors.push(Error::invalid(&Path::new("spec.version"), *first, wrong.join(",")));
