@@ -44,8 +44,24 @@ pub fn decode(schema: &Schema, value: Value) -> Result<Decoded, DecodeError> {
     decode_json(schema, Json::from(value))
 }
 
+/// Decodes an object as it comes back from the store: protobuf, in which most kinds are stored, does not tell
+/// an empty list from none.
+pub fn decode_stored(schema: &Schema, value: Value) -> Result<Decoded, DecodeError> {
+    decode_with(schema, Json::from(value), EmptyLists::Dropped)
+}
+
 /// Decodes the body of a request.
 pub fn decode_json(schema: &Schema, json: Json) -> Result<Decoded, DecodeError> {
+    decode_with(schema, json, EmptyLists::Kept)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EmptyLists {
+    Kept,
+    Dropped,
+}
+
+fn decode_with(schema: &Schema, json: Json, lists: EmptyLists) -> Result<Decoded, DecodeError> {
     let set = schema.set();
     let name = set.name_of(schema.id()).unwrap_or_default();
     let mut decoder = Decoder {
@@ -57,6 +73,7 @@ pub fn decode_json(schema: &Schema, json: Json) -> Result<Decoded, DecodeError> 
         fields: Vec::new(),
         saved: None,
         keeps_empty: !name.starts_with("io.k8s.api."),
+        lists,
     };
     let out = decoder.node(schema.id(), None, GoScalar::None, json)?;
     match decoder.saved {
@@ -100,6 +117,7 @@ struct Decoder<'a> {
     saved: Option<String>,
     /// Protobuf, in which most kinds are stored, does not tell an empty list from none.
     keeps_empty: bool,
+    lists: EmptyLists,
 }
 
 impl<'a> Decoder<'a> {
@@ -159,7 +177,7 @@ impl<'a> Decoder<'a> {
             }
             let field = &object.fields[at];
             let names = self.fields.len();
-            let spelled = self.set.go_names.get(&(id, field.name.clone()));
+            let spelled = self.set.go_names.get(&(self.set.defined(id), field.name.clone()));
             if let Some(GoName { embedded_in, .. }) = spelled
                 && !embedded_in.is_empty()
             {
@@ -283,7 +301,7 @@ impl<'a> Decoder<'a> {
             self.path.truncate(end);
             list.push(out?.value);
         }
-        if list.is_empty() && !self.keeps_empty {
+        if list.is_empty() && !self.keeps_empty && self.lists == EmptyLists::Dropped {
             return Ok(Out::zero(Value::Null));
         }
         Ok(Out::new(list))
@@ -471,8 +489,14 @@ impl<'a> Decoder<'a> {
 }
 
 impl Set {
+    /// The definition that a node is, or that it is a variant of.
+    fn defined(&self, id: NodeId) -> NodeId {
+        self.origins.get(&id).copied().unwrap_or(id)
+    }
+
     /// The name of a definition.
     pub(crate) fn name_of(&self, id: NodeId) -> Option<&str> {
+        let id = self.defined(id);
         self.names.iter().find(|(_, other)| **other == id).map(|(name, _)| &**name)
     }
 

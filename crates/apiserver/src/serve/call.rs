@@ -14,6 +14,7 @@ use super::{Inner, print};
 use crate::auth::User;
 use crate::catalog::Resource;
 use crate::kinds::{self, Strategy};
+use crate::schema;
 use crate::status::{Error, Result};
 use crate::store::{Entry, Key};
 
@@ -158,5 +159,14 @@ pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
         );
         return object::encode(&converted).into();
     }
-    object::encode(object).into()
+    let body = object::encode(object);
+    // Few objects have an empty list that is written at all.
+    if resource.custom.is_none()
+        && body.windows(3).any(|part| part == b":[]")
+        && let Some(schema) = resource.schema()
+        && let Ok(decoded) = schema::decode::decode_stored(&schema, object.clone())
+    {
+        return object::encode(&decoded.value).into();
+    }
+    body.into()
 }
