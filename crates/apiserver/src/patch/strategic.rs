@@ -22,7 +22,14 @@ type Fields = Map<String, Value>;
 pub fn strategic(schema: &Schema, current: &Value, patch: &[u8]) -> Result<Patched> {
     let patch = parse_object(patch).map_err(Error::bad_request)?.unwrap_or_default();
     let current = current.as_object().cloned().unwrap_or_default();
-    let object = Merge { set: schema.set() }.maps(schema.id(), current, patch)?;
+    let was = current.clone();
+    let mut object = Merge { set: schema.set() }.maps(schema.id(), current, patch)?;
+    // The merged map becomes an object of the kind that it was, whatever the patch calls it.
+    for key in ["apiVersion", "kind"] {
+        if let (Some(true), Some(was)) = (object.get(key).map(Value::is_string), was.get(key)) {
+            object.insert(key.to_owned(), was.clone());
+        }
+    }
     let mut object = Value::Object(object);
     wrap_numbers(schema, &mut object);
     Ok(Patched { object, strict: Vec::new() })

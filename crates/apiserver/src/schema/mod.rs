@@ -31,6 +31,8 @@ pub struct Set {
     pub(crate) nodes: Vec<Node>,
     /// Definitions by their name, such as `io.k8s.api.core.v1.Pod`.
     pub(crate) names: BTreeMap<Box<str>, NodeId>,
+    /// Nodes that differ from a definition only in what a field says of it.
+    pub(crate) origins: BTreeMap<NodeId, NodeId>,
     /// What Go calls the fields of built-in kinds, where that does not follow from the schema.
     pub(crate) go_names: BTreeMap<(NodeId, Box<str>), facts::GoName>,
 }

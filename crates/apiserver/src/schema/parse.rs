@@ -148,7 +148,8 @@ struct Variant {
     place: NodeId,
     of: NodeId,
     default: Option<Value>,
-    atomic: bool,
+    /// Where the field says otherwise than the definition.
+    atomic: Option<bool>,
 }
 
 impl<'a> Builder<'a> {
@@ -175,8 +176,9 @@ impl<'a> Builder<'a> {
             let mut node = self.set.node(of).clone();
             node.default = default.map(Box::new);
             if let Shape::Object(object) = &mut node.shape {
-                object.atomic |= atomic;
+                object.atomic = atomic.unwrap_or(object.atomic);
             }
+            self.set.origins.insert(place, of);
             self.set.nodes[place.0 as usize] = node;
         }
         self.set.nodes.shrink_to_fit();
@@ -193,8 +195,12 @@ impl<'a> Builder<'a> {
         if let Some(id) = target {
             // An empty object as the default of items is what decoding null gives anyway.
             let default = props.default.take().filter(|value| *value != Value::Object(Default::default()));
-            let atomic = props.map_type.as_deref() == Some("atomic");
-            if default.is_none() && !atomic {
+            let atomic = match props.map_type.as_deref() {
+                Some("atomic") => Some(true),
+                Some("granular") => Some(false),
+                _ => None,
+            };
+            if default.is_none() && atomic.is_none() {
                 return Ok(id);
             }
             let place = self.set.push(Node::new(Shape::Any));

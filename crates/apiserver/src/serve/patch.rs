@@ -208,7 +208,7 @@ async fn apply(
             }
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
-            let object = completed(&call.resource, applied)?;
+            let object = completed(&call.resource, &config, applied)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
                 let why = format!(
@@ -230,7 +230,7 @@ async fn apply(
         let ownership = Ownership::of(call, part);
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
-            let mut new = completed(&resource, applied)?;
+            let mut new = completed(&resource, &config, applied)?;
             update::check_address(&name, &namespace, &new)?;
             if text(&new, &["metadata", "namespace"]).is_empty() && !namespace.is_empty() {
                 metadata(&mut new).insert("namespace".into(), namespace.as_str().into());
@@ -249,11 +249,11 @@ async fn apply(
 }
 
 /// The applied object, decoded like any other. What was applied fits the schema, but not always its type.
-fn completed(resource: &Resource, mut applied: Value) -> Result<Value> {
+fn completed(resource: &Resource, config: &Value, mut applied: Value) -> Result<Value> {
     if let (None, Some(schema)) = (&resource.custom, resource.schema()) {
         schema::wrap::wrap_numbers(&schema, &mut applied);
     }
-    let identity = apply::identity(&applied);
+    let identity = apply::identity(config);
     let decoded = incoming::object(resource, Json::from(applied), FieldValidation::Ignore, &mut Vec::new());
     decoded.map_err(|error| {
         if resource.custom.is_some() {

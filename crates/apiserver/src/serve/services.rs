@@ -216,6 +216,8 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     let address = match wanted.as_str() {
         "" => free_address(call)?,
         wanted if before.contains(wanted) => return Ok(()),
+        // Another address than before is refused as a change, not as an address.
+        _ if old.is_some_and(|old| text(old, &["spec", "type"]) != "ExternalName") => return Ok(()),
         wanted => checked_address(call, service, wanted)?,
     };
     service["spec"]["clusterIP"] = address.as_str().into();
