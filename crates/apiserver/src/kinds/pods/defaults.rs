@@ -33,6 +33,10 @@ pub(crate) fn default_pod(pod: &mut Value) {
             }
         }
     }
+    // Of pods, but not of templates.
+    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+        map_mut(spec).insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     default_pod_spec(spec);
     if let Some(status) = find_mut(pod, "status") {
         agree_on_address(status);
