@@ -112,7 +112,12 @@ impl Updater<'_> {
             self.kind.versions.is_empty() || self.kind.versions.contains(&owned.api_version.as_str())
         };
         let kept = managed.into_iter().filter(|(_, owned)| known(owned));
-        kept.map(|(id, owned)| (id, Owned { set: reconcile(&self.types, &owned.set), ..owned })).collect()
+        // What another version recorded follows that version's schema, which is not at hand.
+        let today = |owned: Owned| match owned.api_version == self.kind.api_version {
+            true => Owned { set: reconcile(&self.types, &owned.set), ..owned },
+            false => owned,
+        };
+        kept.map(|(id, owned)| (id, today(owned))).collect()
     }
 
     /// Removes what the applier applied before and no longer does, unless somebody owns it.
