@@ -159,6 +159,15 @@ pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
         );
         return object::encode(&converted).into();
     }
+    if let Some(stored) = resource.custom.as_ref().and_then(|custom| custom.crd.storage())
+        && stored.name != *resource.version
+        && let Some(schema) = &stored.schema
+    {
+        // What the stored version does not know is not stored.
+        let mut pruned = object.clone();
+        schema::prune::prune(schema, &mut pruned);
+        return object::encode(&pruned).into();
+    }
     let body = object::encode(object);
     // Few objects have an empty list that is written at all.
     if resource.custom.is_none()

@@ -325,7 +325,7 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
     }
     let schema = resource.schema().unwrap_or_else(Schema::anything);
     let decoded = schema::prune::decode_custom(&schema, object_meta(), json)
-        .map_err(|error| Error::bad_request(error.to_string()))?;
+        .map_err(|error| cannot_handle(resource, &error.to_string()))?;
     Ok((decoded.value, decoded.strict))
 }
 

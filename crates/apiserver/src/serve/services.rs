@@ -269,10 +269,7 @@ fn checked_address(call: &Call, service: &Value, wanted: &str) -> Result<String>
     // What is no address at all, validation explains better.
     let Ok(address) = wanted.parse::<Ipv4Addr>() else { return Ok(wanted.to_owned()) };
     if !range(call)?.contains(address) {
-        let cidr = &call.server.options.service_range;
-        return refuse(format!(
-            "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {cidr}"
-        ));
+        return refuse("the provided network does not match the current range".to_owned());
     }
     if !is_free(call, address) {
         return refuse("provided IP is already allocated".to_owned());
