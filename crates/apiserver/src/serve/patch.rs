@@ -127,7 +127,7 @@ pub(crate) fn checked(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     let text_of_it = patched.object.to_string();
-    let mut decoded = || {
+    let decoded = || {
         incoming::report(resource, patched.strict, validation, warnings)?;
         incoming::object(resource, Json::from(patched.object), validation, warnings)
     };

@@ -207,10 +207,10 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
         service["spec"]["clusterIPs"] = json!(["None"]);
         return Ok(());
     }
-    if text(service, &["spec", "clusterIP"]).is_empty() {
-        if let Some(first) = service["spec"]["clusterIPs"][0].as_str().map(str::to_owned) {
-            service["spec"]["clusterIP"] = first.into();
-        }
+    if text(service, &["spec", "clusterIP"]).is_empty()
+        && let Some(first) = service["spec"]["clusterIPs"][0].as_str().map(str::to_owned)
+    {
+        service["spec"]["clusterIP"] = first.into();
     }
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
     let address = match wanted.as_str() {

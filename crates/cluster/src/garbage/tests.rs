@@ -18,7 +18,11 @@ fn uid(number: u8) -> Uid {
 }
 
 fn kind(graph: &mut Graph, number: u8) -> Kind {
-    if number % 2 == 0 { graph.names.kind("v1", "ConfigMap") } else { graph.names.kind("play.io/v1", "Toy") }
+    if number.is_multiple_of(2) {
+        graph.names.kind("v1", "ConfigMap")
+    } else {
+        graph.names.kind("play.io/v1", "Toy")
+    }
 }
 
 fn identity(graph: &mut Graph, number: u8) -> Identity {
