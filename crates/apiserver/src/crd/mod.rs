@@ -15,9 +15,11 @@ pub mod structural;
 mod validate;
 mod written;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
-use crate::catalog::compare_versions;
+use crate::cel;
 use crate::schema::Schema;
 use crate::selector::CustomFields;
 use crate::table::CustomColumns;
@@ -76,6 +78,8 @@ pub struct Version {
     pub deprecated: bool,
     pub deprecation_warning: Option<String>,
     pub schema: Option<Schema>,
+    /// The schema's rules, if it has any.
+    pub rules: Option<Arc<cel::Validator>>,
     /// Whether status is a subresource.
     pub status: bool,
     pub scale: Option<Scale>,
@@ -119,20 +123,6 @@ impl Crd {
         }
     }
 
-    /// What users of a deprecated version are told: its own words, or where to go instead.
-    pub fn deprecation(&self, version: &Version) -> String {
-        if let Some(said) = &version.deprecation_warning {
-            return said.clone();
-        }
-        let (group, kind) = (&self.group, &self.names.kind);
-        let better = |other: &&Version| {
-            other.served && !other.deprecated && compare_versions(&other.name, &version.name).is_gt()
-        };
-        let newest = self.versions.iter().filter(better).max_by(|a, b| compare_versions(&a.name, &b.name));
-        let instead = newest.map(|other| format!("; use {group}/{} {kind}", other.name)).unwrap_or_default();
-        format!("{group}/{} {kind} is deprecated{instead}", version.name)
-    }
-
     /// The version that is stored.
     pub fn storage(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
@@ -171,6 +161,7 @@ impl Version {
             deprecated: flag(version, "deprecated"),
             deprecation_warning: version["deprecationWarning"].as_str().map(str::to_owned),
             schema: schema.map(|schema| structural::structural(schema, object_meta)),
+            rules: schema.and_then(cel::Validator::compile).map(Arc::new),
             status: subresources.get("status").is_some_and(|status| !status.is_null()),
             scale: subresources.get("scale").filter(|scale| !scale.is_null()).map(|scale| Scale {
                 spec_path: text(scale, "specReplicasPath").to_owned(),

@@ -37,6 +37,7 @@ mod select;
 mod services;
 mod subresources;
 mod update;
+mod warn;
 mod watch;
 mod webhooks;
 mod write;
@@ -289,10 +290,14 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 /// The handler of a verb on a resource or on a part of it.
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
-    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
-        call.warnings.push(custom.crd.deprecation(custom.version()));
+    // Built-in types are told where a handler is found, custom ones before that.
+    if call.resource.custom.is_some() {
+        warn::of_type(&mut call);
     }
     if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        if call.resource.custom.is_none() {
+            warn::of_type(&mut call);
+        }
         let warnings = std::mem::take(&mut call.warnings);
         return Ok(respond::response(watch::watch(call)?, accept, &warnings));
     }
@@ -355,6 +360,9 @@ fn no_such_part(call: &Call) -> Error {
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
+    if call.resource.custom.is_none() {
+        warn::of_type(call);
+    }
     Ok(match verb {
         "get" => read::get(call)?,
         "list" => read::list(call).await?,

@@ -102,8 +102,10 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
         };
         Ok((scaled(current, &paths, &wanted, &name)?, Managed::Track))
     };
-    let stored = update::modify(call, &name, Part::Scale, dry_run, change).await?;
-    call.warnings.append(&mut warnings);
+    let before = call.warnings.len();
+    let stored = update::modify(call, &name, Part::Scale, dry_run, change).await;
+    call.warnings.splice(before..before, warnings);
+    let stored = stored?;
     let object = call.value(stored.revision, &stored.body);
     let scale = scale_of(&call.resource, &paths, &object)?;
     reply(call, scale)
