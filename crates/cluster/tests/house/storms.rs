@@ -128,7 +128,7 @@ async fn weather(storm: Storm) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn what_should_be_left_is_left(storm in storm()) {
