@@ -37,7 +37,7 @@ struct Wire {
 
 impl Wire {
     fn loses_answer(&self) -> bool {
-        self.loss.lock().is_some_and(|every| self.writes.lock().len() % every == 0)
+        self.loss.lock().is_some_and(|every| self.writes.lock().len().is_multiple_of(every))
     }
 }
 
