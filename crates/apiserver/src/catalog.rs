@@ -262,11 +262,11 @@ fn custom_resource(crd: &Arc<Crd>, index: usize) -> Resource {
         verbs: ["get", "patch", "update"].map(str::to_owned).into(),
     };
     let mut subresources = Vec::new();
-    if version.scale.is_some() {
-        subresources.push(part("scale", "autoscaling", "v1", "Scale"));
-    }
     if version.status {
         subresources.push(part("status", "", "", &crd.names.kind));
+    }
+    if version.scale.is_some() {
+        subresources.push(part("scale", "autoscaling", "v1", "Scale"));
     }
     Resource {
         group: crd.group.as_str().into(),

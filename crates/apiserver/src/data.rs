@@ -50,9 +50,9 @@ pub fn names(prefix: &str) -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_entry_unpacks_to_json() {
+    fn every_document_unpacks_to_json() {
         let mut seen = 0;
-        for name in super::names("") {
+        for name in super::names("").filter(|name| !name.ends_with(".pb")) {
             let content = super::read(name).expect("it is in the index");
             let _: serde::de::IgnoredAny = serde_json::from_slice(&content).expect(name);
             seen += 1;

@@ -4,6 +4,7 @@ pub mod admission;
 pub mod apply;
 pub mod auth;
 pub mod catalog;
+pub mod cel;
 pub mod context;
 pub mod crd;
 pub mod data;

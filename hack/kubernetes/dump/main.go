@@ -82,6 +82,7 @@ func main() {
 	kinds := servedKinds(resources)
 	out.add("protobuf", compact(protobufFields(kinds)))
 	out.add("openapi/v2", get("/openapi/v2", "application/json"))
+	out.add("openapi/v2.pb", get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
 	var documents struct {
 		Paths map[string]any `json:"paths"`
 	}

@@ -141,6 +141,16 @@ pub fn validate(
     certificates::check_subject(request, object)
 }
 
+/// What is said of a write that [`validate`] let pass.
+pub fn warnings(
+    request: &Attributes<'_>,
+    object: &Value,
+    old: Option<&Value>,
+    lookup: &dyn Lookup,
+) -> Vec<String> {
+    security::warnings(request, object, old, lookup)
+}
+
 /// Refuses what would use more than a namespace may. Runs last, after webhooks.
 pub fn check_quota(
     request: &Attributes<'_>,

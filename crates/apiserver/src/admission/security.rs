@@ -1,5 +1,7 @@
 //! PodSecurity: how far a pod may reach beyond itself, by the standard that its namespace asks for.
 
+mod warn;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -7,6 +9,8 @@ use serde_json::Value;
 use super::{Attributes, Lookup, Operation};
 use crate::kinds::walk::{get, list, text};
 use crate::status::Result;
+
+pub(crate) use warn::warnings;
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 const ENFORCE_VERSION: &str = "pod-security.kubernetes.io/enforce-version";
@@ -51,8 +55,17 @@ pub(super) fn check_pod(request: &Attributes<'_>, pod: &Value, lookup: &dyn Look
     let level = text(labels, ENFORCE);
     let version =
         Some(text(labels, ENFORCE_VERSION)).filter(|version| !version.is_empty()).unwrap_or("latest");
-    let spec = get(pod, &["spec"]);
-    let found: Vec<(String, String)> = match level {
+    let found = violations(level, get(pod, &["spec"]));
+    if found.is_empty() {
+        return Ok(());
+    }
+    let policy = format!("{level}:{version}");
+    Err(request.forbidden(pod, &format!("violates PodSecurity {policy:?}: {}", detailed(found))))
+}
+
+/// What a standard has against a pod: reasons with their details.
+fn violations(level: &str, spec: &Value) -> Vec<(String, String)> {
+    match level {
         "baseline" => BASELINE.iter().filter_map(|(rule, _)| rule(spec)).collect(),
         "restricted" => BASELINE
             .iter()
@@ -61,15 +74,14 @@ pub(super) fn check_pod(request: &Attributes<'_>, pod: &Value, lookup: &dyn Look
             .chain(RESTRICTED)
             .filter_map(|rule| rule(spec))
             .collect(),
-        _ => return Ok(()),
-    };
-    if found.is_empty() {
-        return Ok(());
+        _ => Vec::new(),
     }
+}
+
+fn detailed(found: Vec<(String, String)>) -> String {
     let told: Vec<String> =
         found.into_iter().map(|(reason, detail)| format!("{reason} ({detail})")).collect();
-    let policy = format!("{level}:{version}");
-    Err(request.forbidden(pod, &format!("violates PodSecurity {policy:?}: {}", told.join(", "))))
+    told.join(", ")
 }
 
 fn containers(spec: &Value) -> impl Iterator<Item = &Value> {

@@ -15,8 +15,11 @@ pub mod structural;
 mod validate;
 mod written;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
+use crate::cel;
 use crate::schema::Schema;
 use crate::selector::CustomFields;
 use crate::table::CustomColumns;
@@ -75,6 +78,8 @@ pub struct Version {
     pub deprecated: bool,
     pub deprecation_warning: Option<String>,
     pub schema: Option<Schema>,
+    /// The schema's rules, if it has any.
+    pub rules: Option<Arc<cel::Validator>>,
     /// Whether status is a subresource.
     pub status: bool,
     pub scale: Option<Scale>,
@@ -156,6 +161,7 @@ impl Version {
             deprecated: flag(version, "deprecated"),
             deprecation_warning: version["deprecationWarning"].as_str().map(str::to_owned),
             schema: schema.map(|schema| structural::structural(schema, object_meta)),
+            rules: schema.and_then(cel::Validator::compile).map(Arc::new),
             status: subresources.get("status").is_some_and(|status| !status.is_null()),
             scale: subresources.get("scale").filter(|scale| !scale.is_null()).map(|scale| Scale {
                 spec_path: text(scale, "specReplicasPath").to_owned(),

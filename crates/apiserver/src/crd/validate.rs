@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::{flag, invariants, list, map, part, schema_rules, text, written};
+use crate::cel;
 use crate::field::{Error, Path};
 use crate::names;
 
@@ -307,14 +308,20 @@ fn check_validation(validation: Option<&Value>, status: bool, path: &Path, error
         errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = invariants::unsupported(schema);
+    let mut structural = false;
     if unsupported.is_none() {
         let wrong = invariants::validate(schema, &path);
-        if wrong.is_empty() {
+        structural = wrong.is_empty();
+        if structural {
             schema_rules::defaults(schema, &path, errors);
         }
         errors.extend(wrong);
     }
-    errors.extend(schema_rules::validate(schema, &path));
+    let wrong = schema_rules::validate(schema, &path);
+    if structural && wrong.is_empty() {
+        errors.extend(cel::check(schema, &path));
+    }
+    errors.extend(wrong);
     if let (Some(why), true) = (unsupported, errors.len() == before) {
         errors.push(Error::invalid(&path, "", why));
     }

@@ -52,7 +52,8 @@ pub fn validate_meta_update(new: &Value, old: &Value) -> Vec<Error> {
     faults
 }
 
-fn validate_change(new: &Value, old: &Value) -> Faults {
+/// What is wrong with the change of an object's metadata.
+pub(crate) fn validate_change(new: &Value, old: &Value) -> Faults {
     let (new, old) = (At::top(new, "metadata"), At::top(old, "metadata"));
     let mut faults = Faults::new();
     if old.has("deletionTimestamp") {

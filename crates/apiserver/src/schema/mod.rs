@@ -13,6 +13,7 @@ pub mod parse;
 pub mod prune;
 pub mod raw;
 pub mod validate;
+pub mod zero;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -45,11 +45,14 @@ pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Valu
 pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<()> {
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, VALIDATING);
-    let request = attributes(call, write, &user, &options);
     if let Some(object) = object {
         check_escalation(call, object, write.old)?;
+        let request = attributes(call, write, &user, &options);
         admission::validate(&request, object, write.old, call.server.as_ref())?;
+        let said = admission::warnings(&request, object, write.old, call.server.as_ref());
+        call.warnings.extend(said);
     }
+    let request = attributes(call, write, &user, &options);
     if !hooks.is_empty() {
         let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
         let asked = webhook::validate(&request, object, write.old, &hooks, call.server.as_ref(), ask);

@@ -12,8 +12,9 @@ use super::parts::Part;
 use super::query::FieldValidation;
 use super::respond::Reply;
 use super::write::{self, Managed, Stored};
-use super::{admit, incoming, services};
+use super::{admit, incoming, services, warn};
 use crate::admission::Operation;
+use crate::kinds::warnings::{Seen, deduplicate_owners};
 use crate::kinds::{self, Generation};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Entry, Expect, Op};
@@ -25,7 +26,8 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
     let dry_run = call.query.dry_run("CreateOptions")?;
     let validation = call.query.field_validation("CreateOptions")?;
     write::check_field_manager(call, "CreateOptions")?;
-    let object = decode(call, &body, validation)?;
+    let mut object = decode(call, &body, validation)?;
+    call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
     let stored = insert(call, object, Managed::Track, dry_run).await?;
     call.reply(StatusCode::CREATED, stored.revision, &stored.body)
 }
@@ -79,12 +81,15 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
         Ownership::of(call, Part::Whole).update(None, &mut object);
     }
     admit::mutate(call, &write, &mut object).await?;
+    call.warnings.extend(deduplicate_owners(&mut object, Seen::AfterMutation));
+    warn::of_new(call, &object);
     prepare(call, &mut object);
     let mut allocation = services::allocate(call, &mut object, None).await?;
     let errors = write::validate_create(call, &object);
     if !errors.is_empty() {
         return Err(Error::invalid(&call.resource.group, &call.resource.kind, &name, &errors));
     }
+    warn::of_write(call, Part::Whole, &object, None);
     if text(&object, &["metadata", "resourceVersion"]).parse::<u64>().is_ok_and(|revision| revision > 0) {
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::accept::Accept;
 use super::query::Query;
 use super::respond::{self, Reply};
-use super::{Inner, no_such_page};
+use super::{Inner, no_such_page, pretty};
 use crate::catalog::{Group, Resource, Version, group_version};
 use crate::status::{Error, Result};
 
@@ -21,7 +21,7 @@ pub(crate) fn serve(server: &Inner, path: &str, parts: &Parts, query: &Query) ->
         let groups = catalog.groups().filter(|group| group.name.is_empty() == core);
         return Ok(aggregated_response(groups, version));
     }
-    let accept = Accept::negotiate(&parts.headers, query.flag("pretty"))?;
+    let accept = Accept::negotiate(&parts.headers, pretty(&parts.headers, query))?;
     let document = match segments.as_slice() {
         ["api"] => api_versions(server),
         ["apis"] => json!({
@@ -86,10 +86,14 @@ fn resources(group: &str, version: &Version) -> Value {
             all.push(entry);
         }
     }
-    json!({
-        "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": group_version(group, &version.name), "resources": all,
-    })
+    let mut list = json!({
+        "kind": "APIResourceList", "groupVersion": group_version(group, &version.name), "resources": all,
+    });
+    // The core group's list was there before lists had a version.
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    list
 }
 
 fn describe_resource(resource: &Resource) -> Value {

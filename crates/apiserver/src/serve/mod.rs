@@ -37,6 +37,7 @@ mod select;
 mod services;
 mod subresources;
 mod update;
+mod warn;
 mod watch;
 mod webhooks;
 mod write;
@@ -174,7 +175,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query());
     let info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
-    let for_errors = Accept::negotiate(&parts.headers, query.flag("pretty")).unwrap_or(PLAIN);
+    let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
     let (verb, resource) = (info.verb, info.resource.clone());
     // A fault of ours ends one request, with an answer and a trace in the log, not the connection.
@@ -211,7 +212,7 @@ impl Inner {
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
-        let accept = Accept::negotiate(&parts.headers, query.flag("pretty")).map_err(|error| {
+        let accept = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).map_err(|error| {
             let custom = resource.custom.is_some();
             if custom { Error::not_acceptable(accept::ACCEPTED) } else { error }
         })?;
@@ -261,6 +262,15 @@ impl Inner {
     }
 }
 
+/// People who look with a browser or with curl get line breaks, unless they say otherwise.
+pub(crate) fn pretty(headers: &http::HeaderMap, query: &Query) -> bool {
+    if query.get("pretty").is_some() {
+        return query.flag("pretty");
+    }
+    let agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|one| agent.starts_with(one))
+}
+
 /// A request as the authorizer sees it.
 pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
     Attributes {
@@ -280,13 +290,14 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
 /// The handler of a verb on a resource or on a part of it.
 async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
     let accept = call.accept;
-    if let Some(custom) = call.resource.custom.as_ref().filter(|custom| custom.version().deprecated) {
-        let said = custom.version().deprecation_warning.clone();
-        let warning =
-            said.unwrap_or_else(|| format!("{} {} is deprecated", call.api_version, call.resource.kind));
-        call.warnings.push(warning);
+    // Built-in types are told where a handler is found, custom ones before that.
+    if call.resource.custom.is_some() {
+        warn::of_type(&mut call);
     }
     if call.info.verb == "watch" && call.info.subresource.is_empty() && call.resource.allows("watch") {
+        if call.resource.custom.is_none() {
+            warn::of_type(&mut call);
+        }
         let warnings = std::mem::take(&mut call.warnings);
         return Ok(respond::response(watch::watch(call)?, accept, &warnings));
     }
@@ -349,6 +360,9 @@ fn no_such_part(call: &Call) -> Error {
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
+    if call.resource.custom.is_none() {
+        warn::of_type(call);
+    }
     Ok(match verb {
         "get" => read::get(call)?,
         "list" => read::list(call).await?,

@@ -12,6 +12,8 @@ use crate::crd;
 use crate::data;
 use crate::status::{Error, Result};
 
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
 pub(crate) fn serve(server: &Inner, path: &str, headers: &HeaderMap) -> Result<Response> {
     match path {
         "/openapi/v2" => v2(server, headers),
@@ -24,17 +26,18 @@ pub(crate) fn serve(server: &Inner, path: &str, headers: &HeaderMap) -> Result<R
 }
 
 /// A dumped document goes out compressed as it lies there, when the client can unpack it.
-fn dumped(name: &str, headers: &HeaderMap) -> Option<Response> {
-    let gzip = headers
-        .get(ACCEPT_ENCODING)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.split(',').any(|one| one.trim().starts_with("gzip")));
-    if gzip {
-        let mut response = respond::body(StatusCode::OK, "application/json", data::compressed(name)?);
+fn dumped(name: &str, media: &'static str, headers: &HeaderMap) -> Option<Response> {
+    if accepts_gzip(headers) {
+        let mut response = respond::body(StatusCode::OK, media, data::compressed(name)?);
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         return Some(response);
     }
-    Some(respond::body(StatusCode::OK, "application/json", data::read(name)?))
+    Some(respond::body(StatusCode::OK, media, data::read(name)?))
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    accepted.is_some_and(|value| value.split(',').any(|one| one.trim().starts_with("gzip")))
 }
 
 fn json_response(value: &Value) -> Response {
@@ -69,7 +72,7 @@ fn index(server: &Inner) -> Value {
 }
 
 fn document(server: &Inner, name: &str, headers: &HeaderMap) -> Option<Response> {
-    if let Some(response) = dumped(name, headers) {
+    if let Some(response) = dumped(name, "application/json", headers) {
         return Some(response);
     }
     let (group, version) = name.strip_prefix("openapi/v3/apis/")?.split_once('/')?;
@@ -89,6 +92,11 @@ fn custom(group: &Group, version: &str) -> Option<Value> {
 
 fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    // Clients that ask for it validate lists and built-in kinds by it, and skip what it does not describe:
+    // custom resources are in the JSON form only.
+    if accept.contains(V2_PROTOBUF) {
+        return dumped("openapi/v2.pb", V2_PROTOBUF, headers).ok_or_else(Error::no_such_resource);
+    }
     let json = ["application/json", "*/*", "application/*"];
     if !accept.is_empty() && !json.iter().any(|media| accept.contains(media)) {
         return Err(Error::not_acceptable("only the following media types are accepted: application/json"));
@@ -96,7 +104,7 @@ fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     let catalog = server.catalog();
     let mut custom = catalog.custom_groups().flat_map(|group| &group.versions).peekable();
     if custom.peek().is_none() {
-        return dumped("openapi/v2", headers).ok_or_else(Error::no_such_resource);
+        return dumped("openapi/v2", "application/json", headers).ok_or_else(Error::no_such_resource);
     }
     let text = data::read("openapi/v2").ok_or_else(Error::no_such_resource)?;
     let mut document: Value = serde_json::from_slice(&text).map_err(Error::internal)?;

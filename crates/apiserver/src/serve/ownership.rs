@@ -55,6 +55,13 @@ impl Ownership {
         if let Some(current) = current {
             apply::keep_times(current, new);
         }
+        // Scaling is recorded without a time, for no reason that anyone remembers.
+        if self.subresource == "scale" {
+            let entries = new["metadata"]["managedFields"].as_array_mut();
+            for entry in entries.into_iter().flatten().filter(|entry| entry["subresource"] == "scale") {
+                entry.as_object_mut().map(|entry| entry.remove("time"));
+            }
+        }
     }
 
     /// The live object with a configuration applied, managed fields included, defaults not yet.

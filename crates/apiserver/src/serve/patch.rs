@@ -73,8 +73,11 @@ pub(crate) async fn patch(call: &mut Call, part: Part, body: Bytes) -> Result<Re
         let new = checked(kind, &body, &resource, current, patched, validation, &mut warnings)?;
         Ok((new, Managed::Track))
     };
-    let stored = update::modify(call, &name, part, dry_run, change).await?;
-    call.warnings.append(&mut warnings);
+    let before = call.warnings.len();
+    let stored = update::modify(call, &name, part, dry_run, change).await;
+    // What was odd about the patch comes before what is odd about its result.
+    call.warnings.splice(before..before, warnings);
+    let stored = stored?;
     call.reply(StatusCode::OK, stored.revision, &stored.body)
 }
 

@@ -8,6 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use serde_json::Value;
 
 use super::accept::{Accept, Encoding};
+use super::warn;
 use crate::protobuf;
 use crate::status::Error;
 
@@ -46,11 +47,8 @@ pub(crate) fn response(reply: Reply, accept: Accept, warnings: &[String]) -> Res
 fn finish(response: &mut Response, warnings: &[String]) {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(WARNING, value);
-        }
+    for value in warn::headers(warnings) {
+        headers.append(WARNING, value);
     }
 }
 

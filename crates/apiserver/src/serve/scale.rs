@@ -3,6 +3,7 @@
 use axum::body::Body;
 use serde_json::{Value, json};
 
+use super::accept::Form;
 use super::call::Call;
 use super::object::text;
 use super::parts::Part;
@@ -10,13 +11,14 @@ use super::patch::{self, Kind};
 use super::query::FieldValidation;
 use super::respond::Reply;
 use super::write::Managed;
-use super::{incoming, update};
+use super::{incoming, print, update};
 use crate::catalog::Resource;
 use crate::field;
 use crate::jsonpath;
 use crate::schema::raw::Json;
 use crate::selector::LabelSelector;
 use crate::status::{Error, Result};
+use crate::table::{self, CustomColumns, Printer};
 
 /// Where a kind keeps its scale.
 struct Paths {
@@ -71,7 +73,7 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
     if call.info.verb == "get" {
         let entry = call.entry(&name)?;
         let scale = scale_of(&call.resource, &paths, &call.value(entry.revision, &entry.body))?;
-        return Ok(Reply::ok(scale));
+        return reply(call, scale);
     }
     let body = incoming::read_body(body).await?;
     let options = if call.info.verb == "update" { "UpdateOptions" } else { "PatchOptions" };
@@ -100,10 +102,27 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
         };
         Ok((scaled(current, &paths, &wanted, &name)?, Managed::Track))
     };
-    let stored = update::modify(call, &name, Part::Scale, dry_run, change).await?;
-    call.warnings.append(&mut warnings);
+    let before = call.warnings.len();
+    let stored = update::modify(call, &name, Part::Scale, dry_run, change).await;
+    call.warnings.splice(before..before, warnings);
+    let stored = stored?;
     let object = call.value(stored.revision, &stored.body);
-    Ok(Reply::ok(scale_of(&call.resource, &paths, &object)?))
+    let scale = scale_of(&call.resource, &paths, &object)?;
+    reply(call, scale)
+}
+
+fn reply(call: &Call, scale: Value) -> Result<Reply> {
+    Ok(Reply::ok(match call.accept.form {
+        Form::Whole => scale,
+        Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
+            table::partial(&scale, version)
+        }
+        Form::Table(version) => {
+            let printer = Printer::Custom(CustomColumns::scale());
+            let row = print::row(call, &printer, &scale, print::include(call)?, version);
+            table::table(&printer, Some(&printer.columns()), [row], &scale["metadata"], version)
+        }
+    }))
 }
 
 fn read_scale(

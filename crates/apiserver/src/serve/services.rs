@@ -15,7 +15,7 @@ use super::call::Call;
 use super::object::{self, text};
 use super::write;
 use crate::field;
-use crate::kinds::core::validate_service_addresses;
+use crate::kinds::core::init_service_families;
 use crate::status::{Error, Result};
 use crate::store::{Expect, Key, ListQuery, Op};
 
@@ -94,11 +94,10 @@ pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Valu
         drop_kept_addresses(service, old);
     }
     fill_address_list(service, old);
-    let errors = validate_service_addresses(service, old);
+    let errors = init_service_families(service, old);
     if !errors.is_empty() {
         return Err(Error::invalid("", "Service", text(service, &["metadata", "name"]), &errors));
     }
-    families(service);
     addresses(call, service, old, &mut allocation.ops)?;
     node_ports(call, service, old)?;
     Ok(allocation)
@@ -140,13 +139,6 @@ fn keep_allocated(service: &mut Value, old: &Value) {
             if let Some(value) = old["spec"].get(key) {
                 service["spec"][key] = value.clone();
             }
-        }
-    }
-    for key in ["ipFamilies", "ipFamilyPolicy"] {
-        if service["spec"].get(key).is_none_or(Value::is_null)
-            && let Some(value) = old["spec"].get(key)
-        {
-            service["spec"][key] = value.clone();
         }
     }
     if !has_node_ports(service) || !has_node_ports(old) {
@@ -201,23 +193,6 @@ fn fill_address_list(service: &mut Value, old: Option<&Value>) {
             service["spec"].as_object_mut().map(|spec| spec.remove("clusterIPs"));
         }
         _ => service["spec"]["clusterIPs"] = json!([one]),
-    }
-}
-
-/// Single-stack IPv4 is all that this server has.
-fn families(service: &mut Value) {
-    let spec = &mut service["spec"];
-    if spec["type"] == "ExternalName" {
-        return;
-    }
-    let headless = spec["clusterIP"] == "None";
-    let selects = spec["selector"].as_object().is_some_and(|selector| !selector.is_empty());
-    let both = headless && !selects;
-    if spec["ipFamilyPolicy"].as_str().is_none() {
-        spec["ipFamilyPolicy"] = if both { "RequireDualStack" } else { "SingleStack" }.into();
-    }
-    if spec["ipFamilies"].as_array().is_none_or(Vec::is_empty) {
-        spec["ipFamilies"] = if both { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
     }
 }
 

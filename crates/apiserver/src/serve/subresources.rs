@@ -33,16 +33,30 @@ pub(crate) async fn serve(call: &mut Call, subresource: &Subresource, body: Body
             bind(call, &pod, incoming::read_body(body).await?).await
         }
         ("pods", "eviction") => evict(call, incoming::read_body(body).await?).await,
+        ("pods", "log") => log(call),
         ("serviceaccounts", "token") => token(call, &incoming::read_body(body).await?),
         _ => {
             call.entry(&call.info.name)?;
-            let (what, name) = (&subresource.name, &call.info.name);
-            Err(Error::unavailable(format!(
-                "{what} of {} {name:?} needs a kubelet that runs containers, and this cluster has none",
-                call.resource.plural
-            )))
+            Err(no_kubelet(call, &subresource.name))
         }
     }
+}
+
+/// A pod that no node has taken has written nothing yet.
+fn log(call: &Call) -> Result<Reply> {
+    let entry = call.entry(&call.info.name)?;
+    let pod = call.value(entry.revision, &entry.body);
+    if text(&pod, &["spec", "nodeName"]).is_empty() {
+        return Ok(Reply::Raw(super::respond::body(StatusCode::OK, "text/plain", Bytes::new())));
+    }
+    Err(no_kubelet(call, "log"))
+}
+
+fn no_kubelet(call: &Call, what: &str) -> Error {
+    let (plural, name) = (&call.resource.plural, &call.info.name);
+    Error::unavailable(format!(
+        "{what} of {plural} {name:?} needs a kubelet that runs containers, and this cluster has none"
+    ))
 }
 
 fn success(code: StatusCode) -> Reply {

@@ -11,10 +11,11 @@ use super::ownership::Ownership;
 use super::parts::Part;
 use super::respond::Reply;
 use super::write::{self, Managed, Stored};
-use super::{admit, create, incoming, parts, services};
+use super::{admit, create, incoming, parts, services, warn};
 use crate::admission::Operation;
 use crate::catalog::Resource;
 use crate::field;
+use crate::kinds::warnings::{Seen, deduplicate_owners};
 use crate::kinds::{Generation, Strategy};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Expect, Op};
@@ -27,6 +28,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let parsed = incoming::read(&call.resource, &call.headers, &body, validation)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
+    call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
     write::check_namespace(call, &mut object)?;
     check_name(call, &object)?;
     let name = call.info.name.clone();
@@ -98,12 +100,14 @@ pub(crate) async fn modify(
         }
         let write = Write { operation: Operation::Update, part, name, old: Some(&current), dry_run };
         admit::mutate(call, &write, &mut new).await?;
+        call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         prepare(call, part, &mut new, &current);
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
         if !errors.is_empty() {
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
+        warn::of_write(call, part, &new, Some(&current));
         admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
@@ -151,7 +155,18 @@ fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
     if given.is_empty() || given == stored {
         return Ok(());
     }
-    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+    // Stock servers name the key in etcd; clients see it, so they see the same here.
+    let key = [
+        "/registry",
+        if resource.custom.is_some() { &*resource.group } else { "" },
+        &resource.plural,
+        text(current, &["metadata", "namespace"]),
+        text(current, &["metadata", "name"]),
+    ];
+    let key = key.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
+    );
     Err(Error::conflict(&resource.group_resource(), text(current, &["metadata", "name"]), &why))
 }
 
@@ -200,7 +215,9 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);
-        if let (true, Some(value)) = (missing, old.get(key)) {
+        // Another time is passed over; another uid or period is refused later.
+        let ignored = key.ends_with("Timestamp");
+        if let (true, Some(value)) = (missing || ignored, old.get(key)) {
             metadata.insert(key.into(), value.clone());
         }
     }

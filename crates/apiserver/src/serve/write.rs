@@ -9,7 +9,7 @@ use super::parts::Part;
 use crate::auth::rbac::Attributes;
 use crate::catalog::Resource;
 use crate::field;
-use crate::kinds::meta;
+use crate::kinds::{self, meta};
 use crate::schema;
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Labels};
@@ -75,10 +75,15 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
     let mut errors = meta::validate_meta(object, call.resource.namespaced, strategy.name);
     match &call.resource.custom {
         None => {
-            errors.extend(builtin_meta(&call.resource, object));
+            let (group, kind) = (&*call.resource.group, &*call.resource.kind);
+            errors.extend(kinds::other::metadata::validate_create(group, kind, object));
             errors.extend((strategy.validate)(object));
+            show_zero_values(&call.resource, &mut errors);
         }
-        Some(_) => errors.extend(validate_custom(&call.resource, object)),
+        Some(_) => {
+            errors.extend(validate_custom(&call.resource, object));
+            errors.extend(validate_scale(&call.resource, object));
+        }
     }
     errors
 }
@@ -92,36 +97,69 @@ pub(crate) fn validate_update(
 ) -> Vec<field::Error> {
     let strategy = call.strategy();
     let mut errors = meta::validate_meta_update(new, current);
+    let (group, kind) = (&*call.resource.group, &*call.resource.kind);
     match (&call.resource.custom, part) {
         (None, part) if part.is_whole() => {
-            errors.extend(builtin_meta(&call.resource, new));
+            errors.extend(kinds::other::metadata::validate_update(group, kind, new, current));
             errors.extend((strategy.validate_update)(new, current));
         }
-        (None, Part::Status) => errors.extend((strategy.validate_status)(new, current)),
+        (None, Part::Status) => {
+            errors.extend(kinds::other::metadata::validate_status(group, kind, new, current));
+            errors.extend((strategy.validate_status)(new, current));
+        }
         (None, _) => {}
-        (Some(_), _) => errors.extend(validate_custom_update(&call.resource, new, current)),
+        (Some(_), _) => {
+            errors.extend(validate_custom_update(&call.resource, new, current));
+            errors.extend(validate_scale(&call.resource, new));
+        }
+    }
+    if call.resource.custom.is_none() {
+        show_zero_values(&call.resource, &mut errors);
     }
     errors
 }
 
-/// What built-in kinds ask of metadata; those of core and apps ask it where their own rules do.
-fn builtin_meta(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    let asked = matches!(&*resource.group, "" | "apps" | "apiextensions.k8s.io" | "apiregistration.k8s.io");
-    if asked { Vec::new() } else { meta::validate_builtin(object) }
+/// A field that is not there is shown as what Go has in its place.
+fn show_zero_values(resource: &Resource, errors: &mut [field::Error]) {
+    let absent = errors.iter_mut().filter(|error| error.value == Some(Value::Null));
+    let mut absent = absent.peekable();
+    let Some(schema) = absent.peek().and_then(|_| resource.schema()) else { return };
+    for error in absent {
+        error.value = schema::zero::zero_at(&schema, error.path.as_str()).or(error.value.take());
+    }
+}
+
+fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
+    let scale = resource.custom.as_ref().and_then(|custom| custom.version().scale.as_ref());
+    scale.map(|scale| crate::crd::validate_scale(scale, object)).unwrap_or_default()
 }
 
 fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    resource
-        .schema()
-        .map(|schema| schema::validate::validate(&schema, object, embedded_meta))
-        .unwrap_or_default()
+    let schema = resource.schema();
+    let mut errors =
+        schema.map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default();
+    validate_rules(resource, object, None, &mut errors);
+    errors
 }
 
 fn validate_custom_update(resource: &Resource, new: &Value, current: &Value) -> Vec<field::Error> {
     let schema = resource.schema();
-    schema
+    let mut errors = schema
         .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
-        .unwrap_or_default()
+        .unwrap_or_default();
+    validate_rules(resource, new, Some(current), &mut errors);
+    errors
+}
+
+/// The rules of a CRD, unless what was found already keeps them from making sense.
+fn validate_rules(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut Vec<field::Error>) {
+    let Some(rules) = resource.custom.as_ref().and_then(|custom| custom.version().rules.as_deref()) else {
+        return;
+    };
+    match schema::validate::blocks_rules(errors) {
+        Some(blocked) => errors.push(blocked),
+        None => errors.extend(rules.validate(new, old)),
+    }
 }
 
 /// The metadata of an object inside another one: its name is whatever its own kind takes.

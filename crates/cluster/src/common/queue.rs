@@ -18,7 +18,7 @@ pub enum Next {
     Done,
     /// It failed: try again, later each time.
     Retry,
-    /// Look again after this time.
+    /// Nothing failed, but it is not done: look again after this time.
     After(Duration),
 }
 
@@ -36,7 +36,8 @@ struct State<K> {
     busy: BTreeMap<K, Busy>,
     later: BTreeMap<K, Instant>,
     by_time: BTreeSet<(Instant, K)>,
-    failures: BTreeMap<K, u32>,
+    /// How often in a row each was worked on without being done.
+    attempts: BTreeMap<K, u32>,
 }
 
 #[derive(PartialEq)]
@@ -55,7 +56,7 @@ impl<K: Ord + Clone> Queue<K> {
             busy: BTreeMap::new(),
             later: BTreeMap::new(),
             by_time: BTreeSet::new(),
-            failures: BTreeMap::new(),
+            attempts: BTreeMap::new(),
         };
         Queue { state: Mutex::new(state), changed: Notify::new(), first_pause, longest_pause }
     }
@@ -77,14 +78,8 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Has the key worked on after the pause of a failure, longer each time.
     pub fn add_after_failure(&self, key: K) {
-        let pause = {
-            let mut state = self.state.lock();
-            let failures = state.failures.entry(key.clone()).or_insert(0);
-            let pause =
-                self.first_pause.saturating_mul(2u32.saturating_pow(*failures)).min(self.longest_pause);
-            *failures = failures.saturating_add(1);
-            pause
-        };
+        let attempts = self.state.lock().attempted(&key);
+        let pause = self.first_pause.saturating_mul(2u32.saturating_pow(attempts)).min(self.longest_pause);
         self.add_after(key, pause);
     }
 
@@ -99,9 +94,9 @@ impl<K: Ord + Clone> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// How often this key failed in a row.
-    pub fn failures(&self, key: &K) -> u32 {
-        self.state.lock().failures.get(key).copied().unwrap_or(0)
+    /// How often in a row this key was worked on without being done.
+    pub fn attempts(&self, key: &K) -> u32 {
+        self.state.lock().attempts.get(key).copied().unwrap_or(0)
     }
 
     async fn next(&self) -> K {
@@ -129,8 +124,10 @@ impl<K: Ord + Clone> Queue<K> {
             if state.busy.remove(&key) == Some(Busy::RunningAgain) {
                 state.add(key.clone());
             }
-            if next == Next::Done {
-                state.failures.remove(&key);
+            match next {
+                Next::Done => drop(state.attempts.remove(&key)),
+                Next::After(_) => drop(state.attempted(&key)),
+                Next::Retry => {}
             }
         }
         match next {
@@ -173,6 +170,13 @@ impl<K: Ord + Clone> State<K> {
                 self.ready.push_back(key);
             }
         }
+    }
+
+    /// Counts an attempt; gives back how many there were before.
+    fn attempted(&mut self, key: &K) -> u32 {
+        let attempts = self.attempts.entry(key.clone()).or_insert(0);
+        *attempts = attempts.saturating_add(1);
+        *attempts - 1
     }
 
     fn add_at(&mut self, key: K, due: Instant) {

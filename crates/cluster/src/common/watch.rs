@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 /// Objects of a list come in pages of this size, so that a large list is never in memory at once.
 const PAGE: u32 = 250;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Short enough that a server which comes back is noticed while a user still waits for it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Feeds everything that happens to the objects of `api` into `on`, for as long as it is polled. A relist
 /// begins with `Init` and is complete only with `InitDone`: what it did not show before that is unknown.

@@ -9,6 +9,7 @@ use super::Collector;
 use super::graph::{Identity, Owner};
 use super::live::Error;
 use super::names::Uid;
+use crate::common::MANAGER;
 use crate::common::call::within_deadline;
 use crate::common::queue::Next;
 
@@ -28,8 +29,9 @@ pub(super) async fn foreign_owner(
     let now = collector.clock.now();
     let event = event(&item.identity, &reference, now);
     let namespace = event.metadata.namespace.clone().unwrap_or_default();
+    let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
     let events: Api<Event> = Api::namespaced(collector.live.client.clone(), &namespace);
-    match within_deadline(events.create(&PostParams::default(), &event)).await {
+    match within_deadline(events.create(&params, &event)).await {
         // A namespace that is going takes no events, and one of this name tells the same.
         Err(error) if matches!(error.code(), Some(403 | 404 | 409)) => Ok(Next::Done),
         Err(error) => Err(error.into()),

@@ -20,7 +20,8 @@ use crate::common::discovery::{Catalog, Metadata, Served};
 use crate::common::watch;
 
 const DISCOVERY_PERIOD: Duration = Duration::from_secs(30);
-const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
+const DISCOVERY_RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// A new kind appears in discovery shortly after its definition: look soon, and once more after that.
 const SETTLING: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
@@ -42,7 +43,7 @@ pub(super) async fn run(collector: &Arc<Collector>) -> Infallible {
             }
             Err(error) => {
                 tracing::debug!(%error, "garbage: discovery failed");
-                pause = (pause * 2).min(DISCOVERY_PERIOD);
+                pause = (pause * 2).min(LONGEST_RETRY);
                 pause
             }
         };

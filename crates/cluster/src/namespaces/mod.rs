@@ -13,6 +13,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt as _};
 
 use self::plan::Findings;
+use crate::common::MANAGER;
 use crate::common::call::{Error, within_deadline};
 use crate::common::clock::Clock;
 use crate::common::queue::{self, Next, Queue};
@@ -23,6 +24,9 @@ pub const GRACE: Duration = Duration::from_secs(5);
 const WORKERS: usize = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Half a minute of looking every two seconds, as long as most pods take to end.
+const EAGER_LOOKS: u32 = 18;
+const EAGER_PAUSE: Duration = Duration::from_secs(2);
 /// Conflicts in a row before the queue takes over.
 const ATTEMPTS: usize = 5;
 
@@ -91,12 +95,15 @@ impl Deleter {
         Ok(self.pause(name, &findings))
     }
 
-    /// What remains may be gone much earlier than its grace period says: look often at first, ever less later.
+    /// What remains may be gone much earlier than its grace period says: for a while it is looked at often.
     fn pause(&self, name: &str, findings: &Findings) -> Next {
         let Some(longest) = findings.wait() else { return Next::Retry };
-        let key = name.to_owned();
-        let soon = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.queue.failures(&key)));
-        if soon < longest { Next::Retry } else { Next::After(longest) }
+        let attempts = self.queue.attempts(&name.to_owned());
+        if attempts >= EAGER_LOOKS {
+            return Next::After(longest);
+        }
+        let soon = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(attempts));
+        Next::After(soon.min(EAGER_PAUSE).min(longest))
     }
 
     async fn update_status(
@@ -109,7 +116,7 @@ impl Deleter {
         loop {
             change(namespace.status.get_or_insert_default());
             attempts += 1;
-            let params = PostParams::default();
+            let params = written();
             match within_deadline(self.namespaces.replace_status(&name, &params, &namespace)).await {
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
                     namespace = self.same_again(&namespace).await?;
@@ -127,7 +134,7 @@ impl Deleter {
                 finalizers.retain(|finalizer| finalizer != FINALIZER);
             }
             attempts += 1;
-            let params = PostParams::default();
+            let params = written();
             let call = self.namespaces.replace_subresource("finalize", &name, &params, &namespace);
             match within_deadline(call).await {
                 Err(error) if error.is_object_absent() => return Ok(()),
@@ -149,6 +156,10 @@ impl Deleter {
             kube::core::Status::failure("the namespace was made anew meanwhile", "Conflict").with_code(409);
         Err(Error::Refused(gone.boxed()))
     }
+}
+
+fn written() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() }
 }
 
 fn phase(namespace: &Namespace) -> Option<&str> {

@@ -28,7 +28,15 @@ type Fault = Box<dyn Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync>;
 #[derive(Default)]
 struct Wire {
     fault: Mutex<Option<Fault>>,
+    /// Of so many writes, the answer to the last is lost; the write is not.
+    loss: Mutex<Option<usize>>,
     writes: Mutex<Vec<String>>,
+}
+
+impl Wire {
+    fn loses_answer(&self) -> bool {
+        self.loss.lock().is_some_and(|every| self.writes.lock().len() % every == 0)
+    }
 }
 
 pub(crate) struct Cluster {
@@ -59,10 +67,12 @@ impl Cluster {
                     wire.writes.lock().push(format!("{} {path}", request.method()));
                 }
                 let wrong = wire.fault.lock().as_ref().and_then(|fault| fault(request.method(), &path));
-                match wrong {
-                    Some(answer) => Ok(answer),
-                    None => router.oneshot(request).await,
+                if let Some(answer) = wrong {
+                    return Ok(answer);
                 }
+                let lost = request.method() != Method::GET && wire.loses_answer();
+                let answer = router.oneshot(request).await;
+                if lost { Ok(answer_of(504)) } else { answer }
             }
         });
         Cluster {
@@ -103,8 +113,14 @@ impl Cluster {
         *self.wire.fault.lock() = Some(Box::new(fault));
     }
 
+    /// From now on, the answer to every n-th write of the controllers is lost.
+    pub(crate) fn lose_answers(&self, every: usize) {
+        *self.wire.loss.lock() = Some(every);
+    }
+
     pub(crate) fn heal(&self) {
         *self.wire.fault.lock() = None;
+        *self.wire.loss.lock() = None;
     }
 
     /// What the controllers wrote so far.
@@ -216,6 +232,13 @@ pub(crate) fn owned_by(owner: &Value) -> Value {
 pub(crate) fn blocking(mut reference: Value) -> Value {
     reference["blockOwnerDeletion"] = true.into();
     reference
+}
+
+/// A failure with nothing to say for itself.
+pub(crate) fn answer_of(code: u16) -> Response<Body> {
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "fault", "code": code});
+    answer(code, status.to_string()).expect("an answer")
 }
 
 pub(crate) fn answer(code: u16, body: impl Into<Body>) -> Option<Response<Body>> {

@@ -4,3 +4,4 @@ mod collecting;
 mod emptying;
 mod gathering;
 mod harness;
+mod storms;

@@ -9,9 +9,10 @@ mod namespace;
 mod node;
 mod service;
 mod service_addresses;
+mod service_families;
 mod storage;
 
-pub use service_addresses::validate as validate_service_addresses;
+pub use service_families::init as init_service_families;
 pub(super) use storage::default_claim;
 
 use super::{Generation, Strategy};

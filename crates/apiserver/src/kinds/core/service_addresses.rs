@@ -12,9 +12,8 @@ pub(super) fn is_headless(spec: &Value) -> bool {
     matches!(list(&spec["clusterIPs"]), [one] if one == "None")
 }
 
-/// What is wrong with the addresses of a Service and their families. Whoever gives addresses out asks
-/// this first: nothing else of the Service is looked at if it finds something.
-pub fn validate(service: &Value, old: Option<&Value>) -> Faults {
+/// What is wrong with the addresses of a Service and their families.
+pub(super) fn validate(service: &Value, old: Option<&Value>) -> Faults {
     let spec = At::top(service, "spec");
     if spec.text("type") == "ExternalName" {
         return Faults::new();

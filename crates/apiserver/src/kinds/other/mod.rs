@@ -12,6 +12,7 @@ mod discovery;
 mod events;
 mod flowcontrol;
 pub(crate) mod look;
+pub(crate) mod metadata;
 mod networking;
 mod node;
 mod policy;

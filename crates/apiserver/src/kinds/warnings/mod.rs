@@ -5,6 +5,7 @@
 //! ask for. What the real server finds by walking a Go map comes in no order there; here it is sorted.
 
 mod addresses;
+mod deprecation;
 mod network;
 mod nodes;
 mod owners;
@@ -26,6 +27,7 @@ use super::walk::{At, text};
 use crate::field::Path;
 use crate::{crd, names};
 
+pub use deprecation::{custom_deprecation, deprecation};
 pub use owners::{Seen, deduplicate_owners};
 
 /// Warnings about a new object of a built-in kind, or about an update of `old`.
@@ -105,17 +107,6 @@ pub fn custom_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings
 }
 
-/// What every request to a deprecated built-in type is told.
-pub fn deprecation(group: &str, version: &str, kind: &str) -> Option<&'static str> {
-    match (group, version, kind) {
-        ("", "v1", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        ("", "v1", "Endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        _ => None,
-    }
-}
-
 /// A warning about what is at a place.
 fn at(place: &Path, what: impl Display) -> String {
     format!("{place}: {what}")
@@ -133,7 +124,8 @@ fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 /// A warning if an amount of bytes is not whole.
 fn fraction(amounts: &At<'_>, resource: &str) -> Option<String> {
     let amount = Quantity::of(amounts.value.get(resource)?);
-    let odd = amount.milli_value() % 1000 != 0;
+    // The most there can be is whole; in thousandths it would not fit.
+    let odd = amount.milli_value() % 1000 != 0 && amount.value() != i64::MAX;
     let text = amount.to_string();
     odd.then(|| {
         at(

@@ -45,17 +45,22 @@ fn of_volume(volume: &At<'_>) -> Vec<String> {
     let (map, secret) = (volume.child("configMap"), volume.child("secret"));
     let name = volume.text("name");
     let mut warnings = Vec::new();
-    let mut say = |what: String, files: Vec<File>| {
-        let found = collisions(files).into_iter();
-        warnings.extend(found.map(|body| format!("volume {name:?} ({what}): overlapping paths: {body}")));
-    };
-    say(format!("ConfigMap {:?}", map.text("name")), items(&map, ""));
-    say(format!("Secret {:?}", secret.text("secretName")), items(&secret, ""));
-    say("DownwardAPI".to_owned(), items(&volume.child("downwardAPI"), ""));
-    let sources = volume.child("projected").child("sources");
-    say("Projected".to_owned(), sources.items().flat_map(|source| projected(&source)).collect());
-    let empty = sources.items().filter(|source| nothing(source.value));
-    warnings.extend(empty.map(|_| format!("volume {name:?} (Projected) has no sources provided")));
+    for (what, files) in [
+        (format!("ConfigMap {:?}", map.text("name")), items(&map, "")),
+        (format!("Secret {:?}", secret.text("secretName")), items(&secret, "")),
+        ("DownwardAPI".to_owned(), items(&volume.child("downwardAPI"), "")),
+    ] {
+        let mut known = Vec::new();
+        warnings.extend(files.into_iter().flat_map(|file| collisions(&mut known, file, name, &what)));
+    }
+    let mut known = Vec::new();
+    for source in volume.child("projected").child("sources").items() {
+        if nothing(source.value) {
+            warnings.push(format!("volume {name:?} (Projected) has no sources provided"));
+        }
+        let files = projected(&source).into_iter();
+        warnings.extend(files.flat_map(|file| collisions(&mut known, file, name, "Projected")));
+    }
     warnings
 }
 
@@ -63,13 +68,13 @@ fn nothing(source: &Value) -> bool {
     is_empty(source) || source.as_object().is_some_and(|map| map.values().all(Value::is_null))
 }
 
-/// One sentence for each pair of files that overlap.
-fn collisions(files: Vec<File>) -> Vec<String> {
-    let mut found = Vec::new();
-    for (index, file) in files.iter().enumerate() {
-        let before = files[..index].iter().filter(|other| file.overlaps(other));
-        found.extend(before.map(|other| format!("{file} with {other}")));
-    }
+/// One sentence for each known file that overlaps with one more, which is known from then on.
+fn collisions(known: &mut Vec<File>, file: File, volume: &str, what: &str) -> Vec<String> {
+    let others = known.iter().filter(|other| file.overlaps(other));
+    let found = others
+        .map(|other| format!("volume {volume:?} ({what}): overlapping paths: {file} with {other}"))
+        .collect();
+    known.push(file);
     found
 }
 

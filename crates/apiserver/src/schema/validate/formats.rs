@@ -53,7 +53,7 @@ pub(super) fn is_known(format: &str) -> bool {
 }
 
 /// Whether a text has a known format.
-pub(super) fn has_format(format: &str, text: &str) -> bool {
+pub(crate) fn has_format(format: &str, text: &str) -> bool {
     match format.replace('-', "").as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "uri" => is_request_uri(text),

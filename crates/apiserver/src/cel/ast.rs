@@ -1,0 +1,140 @@
+//! What a CEL expression looks like once it is parsed.
+
+/// An expression and where it starts, counted in characters of its source.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Expr {
+    pub(super) at: usize,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    Literal(Literal),
+    Ident(String),
+    Select(Box<Select>),
+    /// Operators are functions too, with names such as `_+_`.
+    Call(Call),
+    List(Vec<Item>),
+    Map(Vec<Entry>),
+    /// `Name{field: value}`: messages, of which Kubernetes has none.
+    Message(String),
+    Fold(Box<Fold>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(String),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Select {
+    pub(super) operand: Expr,
+    pub(super) field: String,
+    pub(super) mode: Mode,
+}
+
+/// What is asked of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Value,
+    /// `has(operand.field)`
+    Test,
+    /// `operand.?field`
+    Optional,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Call {
+    pub(super) function: String,
+    pub(super) target: Option<Box<Expr>>,
+    pub(super) args: Vec<Expr>,
+}
+
+/// An element of a list literal; an optional one is left out when it has no value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Item {
+    pub(super) value: Expr,
+    pub(super) optional: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: Expr,
+    pub(super) value: Expr,
+    pub(super) optional: bool,
+}
+
+/// A macro that binds variables to parts of a range.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fold {
+    pub(super) kind: FoldKind,
+    pub(super) range: Expr,
+    pub(super) variable: String,
+    /// With two variables the first is the index or key, the second the value.
+    pub(super) second: Option<String>,
+    pub(super) filter: Option<Expr>,
+    pub(super) body: Expr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FoldKind {
+    All,
+    Exists,
+    ExistsOne,
+    Map,
+    Filter,
+    TransformMap,
+    TransformMapEntry,
+    SortBy,
+    OptMap,
+    OptFlatMap,
+}
+
+impl Expr {
+    pub(super) fn call(at: usize, function: &str, args: Vec<Expr>) -> Expr {
+        let call = Call { function: function.to_owned(), target: None, args };
+        Expr { at, kind: Kind::Call(call) }
+    }
+
+    /// The dotted name that an expression spells, such as `ip.isCanonical`.
+    pub(super) fn qualified(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Ident(name) => Some(name.clone()),
+            Kind::Select(select) if select.mode == Mode::Value => {
+                Some(format!("{}.{}", select.operand.qualified()?, select.field))
+            }
+            _ => None,
+        }
+    }
+
+    /// Visits this expression and all below it, parents first.
+    pub(super) fn visit<'a>(&'a self, look: &mut dyn FnMut(&'a Expr)) {
+        look(self);
+        match &self.kind {
+            Kind::Literal(_) | Kind::Ident(_) | Kind::Message(_) => {}
+            Kind::Select(select) => select.operand.visit(look),
+            Kind::Call(call) => {
+                call.target.iter().for_each(|target| target.visit(look));
+                call.args.iter().for_each(|arg| arg.visit(look));
+            }
+            Kind::List(items) => items.iter().for_each(|item| item.value.visit(look)),
+            Kind::Map(entries) => {
+                for entry in entries {
+                    entry.key.visit(look);
+                    entry.value.visit(look);
+                }
+            }
+            Kind::Fold(fold) => {
+                fold.range.visit(look);
+                fold.filter.iter().for_each(|filter| filter.visit(look));
+                fold.body.visit(look);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is wrong with the text of an expression, shown the way cel-go shows it.
+
+/// A complaint about a place in the source, counted in characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Issue {
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+impl Issue {
+    pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
+        Issue { at, message: message.into() }
+    }
+
+    /// The complaint with the line it is about, and a mark below the place.
+    fn show(&self, source: &str) -> String {
+        let (mut line, mut start) = (1, 0);
+        for (index, letter) in source.chars().enumerate().take(self.at) {
+            if letter == '\n' {
+                line += 1;
+                start = index + 1;
+            }
+        }
+        let column = self.at - start;
+        let text: String = source
+            .chars()
+            .skip(start)
+            .take_while(|letter| *letter != '\n')
+            .collect::<String>()
+            .replace('\t', " ");
+        let mut mark = String::new();
+        let mut letters = text.chars();
+        for _ in 0..column {
+            match letters.next() {
+                Some(letter) => mark.push(if letter.is_ascii() { '.' } else { '．' }),
+                None => break,
+            }
+        }
+        mark.push(if letters.next().is_none_or(|letter| letter.is_ascii()) { '^' } else { '＾' });
+        format!("ERROR: <input>:{line}:{}: {}\n | {text}\n | {mark}", column + 1, self.message)
+    }
+}
+
+/// All complaints about a source, in its order.
+pub(super) fn show(issues: &[Issue], source: &str) -> String {
+    let mut sorted: Vec<&Issue> = issues.iter().collect();
+    sorted.sort_by_key(|issue| issue.at);
+    sorted.iter().map(|issue| issue.show(source)).collect::<Vec<_>>().join("\n")
+}

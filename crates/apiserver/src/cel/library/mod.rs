@@ -1,0 +1,87 @@
+//! The functions of CEL and of Kubernetes. One match in each file: the name and the kinds of arguments
+//! choose what is done, and what no file knows has no overload.
+
+pub(super) mod convert;
+mod formats;
+mod lists;
+mod net;
+mod numbers;
+mod quantity;
+pub(super) mod semver;
+mod strings;
+mod text_format;
+pub(super) mod url;
+
+use super::ast::Literal;
+use super::time;
+use super::value::{Error, Result, Value};
+use crate::schema::validate::pattern;
+
+/// Calls a function; the one it is called on, if any, is the first argument.
+pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<Value<'a>> {
+    let known = numbers::call(function, args)
+        .or_else(|| convert::call(function, args))
+        .or_else(|| strings::call(function, args))
+        .or_else(|| lists::call(function, args))
+        .or_else(|| optional(function, args))
+        .or_else(|| net::call(function, args))
+        .or_else(|| url::call(function, args))
+        .or_else(|| quantity::call(function, args))
+        .or_else(|| semver::call(function, args))
+        .or_else(|| formats::call(function, args));
+    known.unwrap_or_else(|| Err(no_overload(function, args)))
+}
+
+fn no_overload(function: &str, args: &[Value<'_>]) -> Error {
+    // Operators do not tell their operands.
+    if function.contains('_') || function.starts_with('@') {
+        return Error::no_such_overload();
+    }
+    let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+    Error::new(format!("no such overload: {function}({})", types.join(", ")))
+}
+
+/// Whether a literal is a valid argument of a function that reads texts.
+pub(super) fn accepts_literal(function: &str, literal: &Literal) -> bool {
+    match (function, literal) {
+        ("duration", Literal::String(text)) => time::parse_duration(text).is_some(),
+        ("timestamp", Literal::String(text)) => time::parse_timestamp(text).is_some(),
+        ("matches", Literal::String(text)) => pattern::compiled(text).is_some(),
+        _ => true,
+    }
+}
+
+fn optional<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Value<'a>>> {
+    Some(Ok(match (function, args) {
+        ("optional.of", [value]) => Value::some(value.clone()),
+        ("optional.ofNonZeroValue", [value]) if is_zero(value) => Value::Optional(None),
+        ("optional.ofNonZeroValue", [value]) => Value::some(value.clone()),
+        ("optional.none", []) => Value::Optional(None),
+        ("hasValue", [Value::Optional(value)]) => Value::Bool(value.is_some()),
+        ("value", [Value::Optional(Some(value))]) => (**value).clone(),
+        ("value", [Value::Optional(None)]) => return Some(Err(Error::new("optional.none() dereference"))),
+        ("optional.unwrap" | "unwrapOpt", [Value::List(list)]) => {
+            let known = list.items.iter().filter_map(|item| match item {
+                Value::Optional(Some(value)) => Some((**value).clone()),
+                _ => None,
+            });
+            Value::list(known.collect())
+        }
+        _ => return None,
+    }))
+}
+
+fn is_zero(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null | Value::Optional(None) => true,
+        Value::Bool(value) => !value,
+        Value::Int(value) | Value::Duration(value) => *value == 0,
+        Value::Uint(value) => *value == 0,
+        Value::Double(value) => *value == 0.0,
+        Value::String(value) => value.is_empty(),
+        Value::Bytes(value) => value.is_empty(),
+        Value::List(list) => list.items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,48 @@
+//! The rules of CRDs (`x-kubernetes-validations`), written in CEL.
+//!
+//! ```text
+//! source ─► lexer ─► parser (macros) ─► checker ─► program      once for each version of a CRD
+//!                                                     │
+//! object + schema ─► value ─────────────► eval (library) ─► field errors      for each write
+//! ```
+//!
+//! The language is our own: what an expression may do, which types fit and how failures read must be as
+//! on the real server, down to how lists that are sets or maps compare.
+
+mod ast;
+mod check;
+mod checker;
+mod declarations;
+mod escape;
+mod eval;
+mod field_path;
+mod issue;
+mod lexer;
+mod library;
+mod macros;
+mod parser;
+mod program;
+mod schema;
+mod time;
+mod types;
+mod validate;
+mod value;
+
+pub use check::check;
+pub use validate::Validator;
+
+use serde_json::Value;
+
+/// The name of the type of `self`; the real server appends a number that changes each time.
+const SELF: &str = "selfType";
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn rules(schema: &Value) -> &[Value] {
+    schema.get("x-kubernetes-validations").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! Turns the words of an expression into its tree; macros are expanded on the way.
+
+use super::ast::{Call, Entry, Expr, Item, Kind, Literal, Mode, Select};
+use super::issue::Issue;
+use super::lexer::{Token, Word, tokens};
+use super::macros;
+
+/// Deeper expressions are refused: they would only exhaust the stack.
+const DEEPEST: usize = 250;
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+/// The tree of a source.
+pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
+    let tokens = tokens(source)?;
+    let mut parser = Parser { tokens: &tokens, next: 0, depth: 0 };
+    let expr = parser.expression()?;
+    match parser.token().word {
+        Word::End => Ok(expr),
+        _ => Err(parser.unexpected("<EOF>")),
+    }
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    next: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn token(&self) -> &'a Token {
+        &self.tokens[self.next.min(self.tokens.len() - 1)]
+    }
+
+    fn advance(&mut self) -> &'a Token {
+        let token = self.token();
+        self.next += 1;
+        token
+    }
+
+    fn is(&self, sign: &str) -> bool {
+        let token = self.token();
+        token.word == Word::Sign && token.text == sign
+    }
+
+    /// The place of the sign, if it comes next.
+    fn accept(&mut self, sign: &str) -> Option<usize> {
+        self.is(sign).then(|| self.advance().at)
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<usize, Issue> {
+        self.accept(sign).ok_or_else(|| self.unexpected(&format!("'{sign}'")))
+    }
+
+    fn unexpected(&self, wanted: &str) -> Issue {
+        let token = self.token();
+        let text = if token.word == Word::End { "<EOF>" } else { &token.text };
+        let message = match wanted {
+            "<EOF>" => {
+                // What follows decides whether the word is taken for a slip or for the end of sense.
+                let last = self.tokens.len() - 2 == self.next;
+                let how = if last { "extraneous" } else { "mismatched" };
+                format!("Syntax error: {how} input '{text}' expecting <EOF>")
+            }
+            _ => format!("Syntax error: mismatched input '{text}' expecting {wanted}"),
+        };
+        Issue::new(token.at, message)
+    }
+
+    fn expression(&mut self) -> Result<Expr, Issue> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            let why = format!("expression recursion limit exceeded: {DEEPEST}");
+            return Err(Issue::new(self.token().at, why));
+        }
+        let condition = self.logical("||")?;
+        let expr = match self.accept("?") {
+            None => condition,
+            Some(at) => {
+                let yes = self.logical("||")?;
+                self.expect(":")?;
+                let no = self.expression()?;
+                Expr::call(at, "_?_:_", vec![condition, yes, no])
+            }
+        };
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    /// `a || b || c` is one call with three arguments.
+    fn logical(&mut self, sign: &str) -> Result<Expr, Issue> {
+        let below = |parser: &mut Self| match sign {
+            "||" => parser.logical("&&"),
+            _ => parser.relation(),
+        };
+        let first = below(self)?;
+        let mut place = None;
+        let mut args = vec![first];
+        while let Some(at) = self.accept(sign) {
+            place = place.or(Some(at));
+            args.push(below(self)?);
+        }
+        match place {
+            None => Ok(args.remove(0)),
+            Some(at) => Ok(Expr::call(at, if sign == "||" { "_||_" } else { "_&&_" }, args)),
+        }
+    }
+
+    fn relation(&mut self) -> Result<Expr, Issue> {
+        let signs = [
+            ("<=", "_<=_"),
+            ("<", "_<_"),
+            (">=", "_>=_"),
+            (">", "_>_"),
+            ("==", "_==_"),
+            ("!=", "_!=_"),
+            ("in", "@in"),
+        ];
+        self.binary(&signs, Self::sum)
+    }
+
+    fn sum(&mut self) -> Result<Expr, Issue> {
+        self.binary(&[("+", "_+_"), ("-", "_-_")], Self::product)
+    }
+
+    fn product(&mut self) -> Result<Expr, Issue> {
+        self.binary(&[("*", "_*_"), ("/", "_/_"), ("%", "_%_")], Self::unary)
+    }
+
+    fn binary(
+        &mut self,
+        signs: &[(&str, &str)],
+        below: fn(&mut Self) -> Result<Expr, Issue>,
+    ) -> Result<Expr, Issue> {
+        let mut left = below(self)?;
+        while let Some((_, function)) = signs.iter().find(|(sign, _)| self.is(sign)) {
+            let at = self.advance().at;
+            let right = below(self)?;
+            left = Expr::call(at, function, vec![left, right]);
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Expr, Issue> {
+        let (sign, function) = match () {
+            () if self.is("!") => ("!", "!_"),
+            () if self.is("-") => ("-", "-_"),
+            () => return self.member(),
+        };
+        let at = self.token().at;
+        let mut count = 0;
+        while self.accept(sign).is_some() {
+            count += 1;
+        }
+        if sign == "-" && count == 1 {
+            // A number takes its sign with it, so that the least integer can be written.
+            let token = self.token();
+            let negative = match token.word {
+                Word::Int(Some(value)) => Some(Literal::Int(value.wrapping_neg())),
+                Word::Double(value) => Some(Literal::Double(-value)),
+                _ => None,
+            };
+            if let Some(literal) = negative {
+                self.advance();
+                return self.tail(Expr { at, kind: Kind::Literal(literal) });
+            }
+        }
+        let inner = self.member()?;
+        match count % 2 {
+            0 => Ok(inner),
+            _ => Ok(Expr::call(at, function, vec![inner])),
+        }
+    }
+
+    fn member(&mut self) -> Result<Expr, Issue> {
+        let primary = self.primary()?;
+        self.tail(primary)
+    }
+
+    /// Fields, calls and indexes that follow an expression.
+    fn tail(&mut self, mut expr: Expr) -> Result<Expr, Issue> {
+        loop {
+            if let Some(at) = self.accept(".") {
+                let optional = self.accept("?").is_some();
+                let token = self.token();
+                if token.word != Word::Ident {
+                    return Err(self.unexpected(if optional { "IDENTIFIER" } else { "{'?', IDENTIFIER}" }));
+                }
+                self.advance();
+                expr = match self.accept("(").filter(|_| !optional) {
+                    Some(open) => {
+                        let args = self.list_until(")")?;
+                        self.called(open, &token.text, Some(expr), args)?
+                    }
+                    None => {
+                        let mode = if optional { Mode::Optional } else { Mode::Value };
+                        let select = Select { operand: expr, field: token.text.clone(), mode };
+                        Expr { at, kind: Kind::Select(Box::new(select)) }
+                    }
+                };
+            } else if let Some(at) = self.accept("[") {
+                let optional = self.accept("?").is_some();
+                let index = self.expression()?;
+                self.expect("]")?;
+                expr = Expr::call(at, if optional { "_[?_]" } else { "_[_]" }, vec![expr, index]);
+            } else if self.is("{") && expr.qualified().is_some() {
+                let name = expr.qualified().unwrap_or_default();
+                let at = self.advance().at;
+                self.fields()?;
+                expr = Expr { at, kind: Kind::Message(name) };
+            } else {
+                return Ok(expr);
+            }
+        }
+    }
+
+    fn called(
+        &mut self,
+        at: usize,
+        function: &str,
+        target: Option<Expr>,
+        args: Vec<Expr>,
+    ) -> Result<Expr, Issue> {
+        let call = Call { function: function.to_owned(), target: target.map(Box::new), args };
+        macros::expand(at, call)
+    }
+
+    fn primary(&mut self) -> Result<Expr, Issue> {
+        let token = self.token();
+        let at = token.at;
+        let literal = |literal: Literal| Ok(Expr { at, kind: Kind::Literal(literal) });
+        match &token.word {
+            Word::Int(value) => {
+                self.advance();
+                let value = value.ok_or_else(|| Issue::new(at, "invalid int literal"))?;
+                literal(Literal::Int(value))
+            }
+            Word::Uint(value) => {
+                self.advance();
+                let value = value.ok_or_else(|| Issue::new(at, "invalid uint literal"))?;
+                literal(Literal::Uint(value))
+            }
+            Word::Double(value) => {
+                self.advance();
+                literal(Literal::Double(*value))
+            }
+            Word::String(value) => {
+                self.advance();
+                literal(Literal::String(value.clone()))
+            }
+            Word::Bytes(value) => {
+                self.advance();
+                literal(Literal::Bytes(value.clone()))
+            }
+            Word::Ident => self.name(),
+            Word::Sign => match token.text.as_str() {
+                "true" | "false" => {
+                    self.advance();
+                    literal(Literal::Bool(token.text == "true"))
+                }
+                "null" => {
+                    self.advance();
+                    literal(Literal::Null)
+                }
+                "(" => {
+                    self.advance();
+                    let inner = self.expression()?;
+                    self.expect(")")?;
+                    Ok(inner)
+                }
+                "[" => {
+                    self.advance();
+                    Ok(Expr { at, kind: Kind::List(self.items()?) })
+                }
+                "{" => {
+                    self.advance();
+                    Ok(Expr { at, kind: Kind::Map(self.entries()?) })
+                }
+                "." => {
+                    // A leading dot makes a name absolute, and there is only one container.
+                    self.advance();
+                    match self.token().word {
+                        Word::Ident => self.name(),
+                        _ => Err(self.unexpected("IDENTIFIER")),
+                    }
+                }
+                _ => Err(self.unexpected(STARTS)),
+            },
+            Word::End => Err(self.unexpected(STARTS)),
+        }
+    }
+
+    fn name(&mut self) -> Result<Expr, Issue> {
+        let token = self.advance();
+        if RESERVED.contains(&token.text.as_str()) {
+            return Err(Issue::new(token.at, format!("reserved identifier: {}", token.text)));
+        }
+        match self.accept("(") {
+            Some(open) => {
+                let args = self.list_until(")")?;
+                self.called(open, &token.text, None, args)
+            }
+            None => Ok(Expr { at: token.at, kind: Kind::Ident(token.text.clone()) }),
+        }
+    }
+
+    fn list_until(&mut self, close: &str) -> Result<Vec<Expr>, Issue> {
+        let mut found = Vec::new();
+        if self.accept(close).is_some() {
+            return Ok(found);
+        }
+        loop {
+            found.push(self.expression()?);
+            if self.accept(close).is_some() {
+                return Ok(found);
+            }
+            self.separator(close)?;
+        }
+    }
+
+    fn separator(&mut self, close: &str) -> Result<(), Issue> {
+        let wanted = format!("{{'{close}', ','}}");
+        self.accept(",").map(|_| ()).ok_or_else(|| self.unexpected(&wanted))
+    }
+
+    fn items(&mut self) -> Result<Vec<Item>, Issue> {
+        let mut found = Vec::new();
+        while self.accept("]").is_none() {
+            let optional = self.accept("?").is_some();
+            found.push(Item { value: self.expression()?, optional });
+            if !self.is("]") {
+                self.separator("]")?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn entries(&mut self) -> Result<Vec<Entry>, Issue> {
+        let mut found = Vec::new();
+        while self.accept("}").is_none() {
+            let optional = self.accept("?").is_some();
+            let key = self.expression()?;
+            self.expect(":")?;
+            found.push(Entry { key, value: self.expression()?, optional });
+            if !self.is("}") {
+                self.separator("}")?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The fields of a message, which are of no interest: its type is unknown.
+    fn fields(&mut self) -> Result<(), Issue> {
+        while self.accept("}").is_none() {
+            self.accept("?");
+            if self.token().word != Word::Ident {
+                return Err(self.unexpected("IDENTIFIER"));
+            }
+            self.advance();
+            self.expect(":")?;
+            self.expression()?;
+            if !self.is("}") {
+                self.separator("}")?;
+            }
+        }
+        Ok(())
+    }
+}

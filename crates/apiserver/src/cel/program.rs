@@ -1,0 +1,151 @@
+//! One rule of a schema, compiled.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::ast::Expr;
+use super::checker;
+use super::eval::{Scope, evaluate};
+use super::issue;
+use super::parser;
+use super::schema::Schema;
+use super::types::Type;
+use super::value::{Result, Value};
+use super::{field_path, text};
+use crate::schema::validate::pattern;
+
+/// Longer messages are not shown.
+const LONGEST_MESSAGE: usize = 5 * 1024;
+
+/// A rule as written, and its programs.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) written: Written,
+    /// `None` for an empty rule.
+    pub(super) program: Option<std::result::Result<Program, String>>,
+    /// The expression that makes the message; one that does not compile makes none.
+    pub(super) message: Option<std::result::Result<Expr, String>>,
+    /// Where failures are told, below the place of the rule.
+    pub(super) field: String,
+}
+
+/// What a CRD says about a rule.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Written {
+    pub(super) rule: String,
+    pub(super) message: String,
+    pub(super) reason: String,
+    pub(super) optional_old: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Program {
+    expr: Expr,
+    pub(super) uses_old: bool,
+}
+
+impl Rule {
+    /// Compiles a rule for values of a type.
+    pub(super) fn compile(rule: &Json, of: &Type, schema: &Schema) -> Rule {
+        let written = Written {
+            rule: text(rule, "rule").to_owned(),
+            message: text(rule, "message").to_owned(),
+            reason: text(rule, "reason").to_owned(),
+            optional_old: rule.get("optionalOldSelf").and_then(Json::as_bool).unwrap_or_default(),
+        };
+        let old = if written.optional_old { Type::optional(of.clone()) } else { of.clone() };
+        let variables = [("self", of.clone()), ("oldSelf", old)];
+        let empty = written.rule.trim().is_empty();
+        let program = (!empty).then(|| {
+            let (expr, checked) =
+                compile(&written.rule, &variables).map_err(|why| format!("compilation failed: {why}"))?;
+            match checked.of {
+                Type::Bool => regexes(&expr).map(|()| Program { expr, uses_old: checked.uses_old }),
+                _ => Err("cel expression must evaluate to a bool".to_owned()),
+            }
+        });
+        let message = match &program {
+            Some(Ok(_)) => Some(text(rule, "messageExpression")).filter(|source| !source.is_empty()),
+            _ => None,
+        };
+        let message = message.map(|source| {
+            let (expr, checked) = compile(source, &variables)
+                .map_err(|why| format!("messageExpression compilation failed: {why}"))?;
+            match checked.of {
+                Type::String => Ok(expr),
+                _ => Err("messageExpression must evaluate to a string".to_owned()),
+            }
+        });
+        let field = field_path::normalized(text(rule, "fieldPath"), schema).unwrap_or_default();
+        Rule { written, program, message, field }
+    }
+
+    /// What names the rule in messages about it.
+    pub(super) fn name(&self) -> &str {
+        match self.written.message.is_empty() {
+            true => self.written.rule.trim(),
+            false => self.written.message.trim(),
+        }
+    }
+
+    /// What is said when the rule does not hold.
+    pub(super) fn failure(&self, new: &Value<'_>, old: Option<&Value<'_>>) -> String {
+        let own = || match self.written.message.is_empty() {
+            true => format!("failed rule: {}", self.name()),
+            false => self.written.message.trim().to_owned(),
+        };
+        let Some(Ok(expr)) = &self.message else { return own() };
+        match run(expr, new, old) {
+            Ok(Value::String(message)) => {
+                let message = message.trim();
+                let fits = !message.is_empty() && message.len() <= LONGEST_MESSAGE && !message.contains('\n');
+                if fits { message.to_owned() } else { own() }
+            }
+            _ => own(),
+        }
+    }
+}
+
+impl Program {
+    pub(super) fn run<'a>(&self, new: &Value<'a>, old: Option<&Value<'a>>) -> Result<Value<'a>> {
+        run(&self.expr, new, old)
+    }
+}
+
+fn run<'a>(expr: &Expr, new: &Value<'a>, old: Option<&Value<'a>>) -> Result<Value<'a>> {
+    let scope = Scope::new("self", new.clone(), None);
+    match old {
+        Some(old) => evaluate(expr, &Scope::new("oldSelf", old.clone(), Some(&scope))),
+        None => evaluate(expr, &scope),
+    }
+}
+
+fn compile(
+    source: &str,
+    variables: &[(&str, Type)],
+) -> std::result::Result<(Expr, checker::Checked), String> {
+    let expr = parser::parse(source).map_err(|wrong| issue::show(&[wrong], source))?;
+    let checked = checker::check(&expr, variables).map_err(|wrong| issue::show(&wrong, source))?;
+    Ok((expr, checked))
+}
+
+/// Patterns of `find` and `findAll` that are written out are compiled with the program.
+fn regexes(expr: &Expr) -> std::result::Result<(), String> {
+    use super::ast::{Kind, Literal};
+    let mut wrong = None;
+    expr.visit(&mut |expr| {
+        if let Kind::Call(call) = &expr.kind
+            && matches!(call.function.as_str(), "find" | "findAll")
+            && let Some(Expr { kind: Kind::Literal(Literal::String(regex)), .. }) = call.args.first()
+        {
+            wrong = wrong.take().or_else(|| pattern::objection(regex));
+        }
+    });
+    wrong.map_or(Ok(()), |why| Err(format!("program instantiation failed: error parsing regexp: {why}")))
+}
+
+/// The schema of a value as rules at its place see it.
+pub(super) fn visible(schema: &Arc<Schema>, resource: bool) -> Arc<Schema> {
+    if resource { schema.with_metadata() } else { schema.clone() }
+}

@@ -1,0 +1,1 @@
+//! Rules and objects with what a stock server says about them.

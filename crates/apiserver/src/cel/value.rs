@@ -1,0 +1,497 @@
+//! Values while an expression is evaluated. Those of the object are read where they are, as the schema
+//! says, only when they are asked for.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use base64::Engine;
+use jiff::Timestamp;
+use serde_json::{Map as JsonMap, Value as Json};
+
+use super::escape::{escape, unescape};
+use super::library::semver::Semver;
+use super::library::url::Url;
+use super::schema::{ListType, Schema};
+use super::time;
+use crate::quantity::Quantity;
+
+/// Why an evaluation failed, in the words of cel-go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Error(pub(super) String);
+
+pub(super) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Error(why.into())
+    }
+
+    pub(super) fn no_such_overload() -> Self {
+        Error("no such overload".to_owned())
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Rc<str>),
+    Bytes(Rc<[u8]>),
+    /// In nanoseconds.
+    Duration(i64),
+    Timestamp(Timestamp),
+    List(Rc<List<'a>>),
+    Map(Rc<Map<'a>>),
+    Object(Object<'a>),
+    /// What a schema keeps without knowing it: can only be compared.
+    Preserved(&'a Json),
+    Optional(Option<Rc<Value<'a>>>),
+    Type(Cow<'static, str>),
+    Url(Rc<Url>),
+    Quantity(Rc<Quantity>),
+    Ip(IpAddr),
+    Cidr(IpAddr, u8),
+    Semver(Rc<Semver>),
+    Format(&'static str),
+    /// A part of the object that does not fit its schema, until it is used.
+    Unfit(Rc<str>),
+}
+
+/// A list, and how its items are told apart.
+#[derive(Debug, Default)]
+pub(super) struct List<'a> {
+    pub(super) items: Vec<Value<'a>>,
+    pub(super) kind: ListType,
+}
+
+/// Entries by key, with the key as it was given.
+pub(super) type Map<'a> = BTreeMap<Key, (Value<'a>, Value<'a>)>;
+
+/// A key of a map: numbers of different types are the same key when they are equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    String(Rc<str>),
+}
+
+/// An object or map of the resource.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object<'a> {
+    pub(super) fields: &'a JsonMap<String, Json>,
+    pub(super) schema: &'a Schema,
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn string(text: impl AsRef<str>) -> Self {
+        Value::String(text.as_ref().into())
+    }
+
+    pub(super) fn list(items: Vec<Value<'a>>) -> Self {
+        Value::List(Rc::new(List { items, kind: ListType::Atomic }))
+    }
+
+    pub(super) fn some(value: Value<'a>) -> Self {
+        Value::Optional(Some(Rc::new(value)))
+    }
+
+    /// What a schema makes of a part of the object.
+    pub(super) fn read(json: &'a Json, schema: &'a Schema) -> Self {
+        read(json, schema).unwrap_or_else(|error| Value::Unfit(error.0.into()))
+    }
+
+    /// The value, unless it does not fit its schema.
+    pub(super) fn fit(self) -> Result<Self> {
+        match self {
+            Value::Unfit(why) => Err(Error::new(&*why)),
+            fit => Ok(fit),
+        }
+    }
+
+    /// The name of the type, as `type()` and messages give it.
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null_type",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Uint(_) => "uint",
+            Value::Double(_) => "double",
+            Value::String(_) => "string",
+            Value::Bytes(_) => "bytes",
+            Value::Duration(_) => "google.protobuf.Duration",
+            Value::Timestamp(_) => "google.protobuf.Timestamp",
+            Value::List(_) => "list",
+            Value::Map(_) | Value::Object(_) => "map",
+            Value::Preserved(_) => "unknown",
+            Value::Optional(_) => "optional_type",
+            Value::Type(_) => "type",
+            Value::Url(_) => super::declarations::URL,
+            Value::Quantity(_) => super::declarations::QUANTITY,
+            Value::Ip(_) => super::declarations::IP,
+            Value::Cidr(..) => super::declarations::CIDR,
+            Value::Semver(_) => super::declarations::SEMVER,
+            Value::Format(_) => super::declarations::FORMAT,
+            Value::Unfit(_) => "error",
+        }
+    }
+
+    pub(super) fn equals(&self, other: &Value<'a>) -> Result<bool> {
+        Ok(match (self, other) {
+            (Value::Unfit(why), _) | (_, Value::Unfit(why)) => return Err(Error::new(&**why)),
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(left), Value::Bool(right)) => left == right,
+            (Value::String(left), Value::String(right)) => left == right,
+            (Value::Bytes(left), Value::Bytes(right)) => left == right,
+            (Value::Duration(left), Value::Duration(right)) => left == right,
+            (Value::Timestamp(left), Value::Timestamp(right)) => left == right,
+            (Value::Type(left), Value::Type(right)) => left == right,
+            (Value::Url(left), Value::Url(right)) => left.text() == right.text(),
+            (Value::Quantity(left), Value::Quantity(right)) => **left == **right,
+            (Value::Ip(left), Value::Ip(right)) => left == right,
+            (Value::Cidr(left, width), Value::Cidr(right, other)) => left == right && width == other,
+            (Value::Semver(left), Value::Semver(right)) => left.compare(right) == Ordering::Equal,
+            (Value::Format(left), Value::Format(right)) => left == right,
+            (Value::Preserved(left), Value::Preserved(right)) => left == right,
+            (Value::Optional(left), Value::Optional(right)) => match (left, right) {
+                (Some(left), Some(right)) => left.equals(right)?,
+                (left, right) => left.is_none() && right.is_none(),
+            },
+            (Value::List(left), Value::List(right)) => left.equals(right)?,
+            (Value::Object(left), Value::Object(right)) => left.equals(right)?,
+            (Value::Map(left), Value::Map(right)) => {
+                left.len() == right.len()
+                    && all(left.iter(), |(key, (_, value))| match right.get(key) {
+                        Some((_, other)) => value.equals(other),
+                        None => Ok(false),
+                    })?
+            }
+            (Value::Map(map), Value::Object(object)) | (Value::Object(object), Value::Map(map)) => {
+                map.len() == object.fields.len()
+                    && all(map.values(), |(key, value)| match object.get(key)? {
+                        Some(other) => value.equals(&other),
+                        None => Ok(false),
+                    })?
+            }
+            _ => matches!(numeric(self, other), Some(Some(Ordering::Equal))),
+        })
+    }
+
+    pub(super) fn compare(&self, other: &Value<'a>) -> Result<Ordering> {
+        Ok(match (self, other) {
+            (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+            (Value::String(left), Value::String(right)) => left.cmp(right),
+            (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
+            (Value::Duration(left), Value::Duration(right)) => left.cmp(right),
+            (Value::Timestamp(left), Value::Timestamp(right)) => left.cmp(right),
+            _ => match numeric(self, other) {
+                Some(Some(order)) => order,
+                Some(None) => return Err(Error::new("NaN values cannot be ordered")),
+                None => return Err(Error::no_such_overload()),
+            },
+        })
+    }
+
+    /// The key that a value is in a map, if it can be one.
+    pub(super) fn key(&self) -> Option<Key> {
+        Some(match self {
+            Value::Bool(value) => Key::Bool(*value),
+            Value::Int(value) => Key::Int(*value),
+            Value::Uint(value) => i64::try_from(*value).map_or(Key::Uint(*value), Key::Int),
+            Value::Double(value) if value.fract() == 0.0 && value.abs() < 9.2e18 => Key::Int(*value as i64),
+            Value::String(value) => Key::String(value.clone()),
+            _ => return None,
+        })
+    }
+
+    /// The item at a key or index, if there is one.
+    pub(super) fn find(&self, key: &Value<'a>) -> Result<Option<Value<'a>>> {
+        match self {
+            Value::Object(object) => object.get(key),
+            Value::Map(map) => {
+                let found = key.key().and_then(|key| map.get(&key));
+                found.map(|(_, value)| value.clone().fit()).transpose()
+            }
+            Value::List(list) => {
+                let index = match key.key() {
+                    Some(Key::Int(index)) => usize::try_from(index).ok(),
+                    _ => {
+                        return Err(Error::new(format!(
+                            "unsupported index type '{}' in list",
+                            key.type_name()
+                        )));
+                    }
+                };
+                index.and_then(|index| list.items.get(index)).map(|value| value.clone().fit()).transpose()
+            }
+            _ => Err(Error::no_such_overload()),
+        }
+    }
+
+    pub(super) fn contains(&self, wanted: &Value<'a>) -> Result<bool> {
+        match self {
+            Value::List(list) => {
+                for item in &list.items {
+                    if item.equals(wanted)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Value::Object(_) | Value::Map(_) => Ok(self.find(wanted)?.is_some()),
+            _ => Err(Error::no_such_overload()),
+        }
+    }
+
+    /// The pairs that a fold goes through: indexes and items, or keys and values.
+    pub(super) fn pairs(&self) -> Result<Vec<(Value<'a>, Value<'a>)>> {
+        Ok(match self {
+            Value::List(list) => {
+                let items = list.items.iter().cloned().enumerate();
+                items.map(|(index, item)| (Value::Int(index as i64), item)).collect()
+            }
+            Value::Map(map) => map.values().cloned().collect(),
+            Value::Object(object) => object.entries(),
+            _ => return Err(Error::no_such_overload()),
+        })
+    }
+}
+
+fn all<T>(mut items: impl Iterator<Item = T>, mut holds: impl FnMut(T) -> Result<bool>) -> Result<bool> {
+    items.try_fold(true, |so_far, item| Ok(so_far && holds(item)?))
+}
+
+/// How two numbers compare: `None` if they are none, `Some(None)` if they have no order.
+fn numeric(left: &Value<'_>, right: &Value<'_>) -> Option<Option<Ordering>> {
+    Some(match (left, right) {
+        (Value::Int(left), Value::Int(right)) => Some(left.cmp(right)),
+        (Value::Uint(left), Value::Uint(right)) => Some(left.cmp(right)),
+        (Value::Int(left), Value::Uint(right)) => Some(i128::from(*left).cmp(&i128::from(*right))),
+        (Value::Uint(left), Value::Int(right)) => Some(i128::from(*left).cmp(&i128::from(*right))),
+        (Value::Double(left), Value::Double(right)) => left.partial_cmp(right),
+        (Value::Double(left), Value::Int(right)) => against_whole(*left, i128::from(*right)),
+        (Value::Double(left), Value::Uint(right)) => against_whole(*left, i128::from(*right)),
+        (Value::Int(left), Value::Double(right)) => {
+            against_whole(*right, i128::from(*left)).map(Ordering::reverse)
+        }
+        (Value::Uint(left), Value::Double(right)) => {
+            against_whole(*right, i128::from(*left)).map(Ordering::reverse)
+        }
+        _ => return None,
+    })
+}
+
+fn against_whole(left: f64, right: i128) -> Option<Ordering> {
+    if left.is_nan() {
+        return None;
+    }
+    if left.abs() > 1e30 {
+        return Some(if left > 0.0 { Ordering::Greater } else { Ordering::Less });
+    }
+    let whole = left.trunc();
+    Some((whole as i128).cmp(&right).then_with(|| left.partial_cmp(&whole).unwrap_or(Ordering::Equal)))
+}
+
+impl<'a> List<'a> {
+    fn equals(&self, other: &List<'a>) -> Result<bool> {
+        if self.items.len() != other.items.len() {
+            return Ok(false);
+        }
+        match &self.kind {
+            ListType::Atomic => all(self.items.iter().zip(&other.items), |(left, right)| left.equals(right)),
+            ListType::Set => all(other.items.iter(), |wanted| {
+                self.items.iter().try_fold(false, |found, item| Ok(found || item.equals(wanted)?))
+            }),
+            ListType::Map(keys) => all(other.items.iter(), |wanted| match self.twin(keys, wanted)? {
+                Some(at) => self.items[at].equals(wanted),
+                None => Ok(false),
+            }),
+        }
+    }
+
+    /// Where the item with the same keys is.
+    fn twin(&self, keys: &[String], wanted: &Value<'a>) -> Result<Option<usize>> {
+        let Value::Object(wanted) = wanted else { return Ok(None) };
+        let position = self.items.iter().position(|item| match item {
+            Value::Object(item) => keys.iter().all(|key| item.fields.get(key) == wanted.fields.get(key)),
+            _ => false,
+        });
+        Ok(position)
+    }
+
+    /// The concatenation; sets and maps keep each item once.
+    pub(super) fn plus(&self, other: &List<'a>) -> Result<List<'a>> {
+        let mut sum = List { items: self.items.clone(), kind: self.kind.clone() };
+        for item in &other.items {
+            let known = match &self.kind {
+                ListType::Atomic => None,
+                ListType::Set => {
+                    let found = sum.items.iter().position(|known| matches!(known.equals(item), Ok(true)));
+                    if found.is_some() {
+                        continue;
+                    }
+                    None
+                }
+                ListType::Map(keys) => sum.twin(keys, item)?,
+            };
+            match known {
+                Some(at) => sum.items[at] = item.clone(),
+                None => sum.items.push(item.clone()),
+            }
+        }
+        Ok(sum)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// The value of a field or key; null fields of objects are absent.
+    fn get(&self, key: &Value<'a>) -> Result<Option<Value<'a>>> {
+        let Value::String(name) = key else { return Err(Error::no_such_overload()) };
+        match self.schema.properties {
+            Some(_) => match unescape(name) {
+                Some(name) => self.field(&name),
+                None => Ok(None),
+            },
+            None => self.field(name),
+        }
+    }
+
+    fn field(&self, name: &str) -> Result<Option<Value<'a>>> {
+        match (self.fields.get(name), self.schema.property(name)) {
+            (Some(Json::Null), _) if self.schema.properties.is_some() => Ok(None),
+            (Some(value), Some(schema)) => Value::read(value, schema).fit().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn entries(&self) -> Vec<(Value<'a>, Value<'a>)> {
+        let known = self.fields.iter().filter_map(|(name, value)| {
+            let schema = self.schema.property(name)?;
+            let name = match self.schema.properties {
+                Some(_) => escape(name).map_or(Cow::Borrowed(name.as_str()), Cow::Owned),
+                None => Cow::Borrowed(name.as_str()),
+            };
+            Some((Value::string(name), Value::read(value, schema)))
+        });
+        known.collect()
+    }
+
+    fn equals(&self, other: &Object<'a>) -> Result<bool> {
+        if self.fields.len() != other.fields.len() {
+            return Ok(false);
+        }
+        all(self.fields.iter(), |(name, value)| match self.schema.property(name) {
+            Some(_) => match (self.field(name)?, other.field(name)?) {
+                (Some(left), Some(right)) => left.equals(&right),
+                (left, right) => Ok(left.is_none() && right.is_none()),
+            },
+            None => Ok(other.fields.get(name).is_none_or(|other| other == value)),
+        })
+    }
+}
+
+fn read<'a>(json: &'a Json, schema: &'a Schema) -> Result<Value<'a>> {
+    let unfit = |wanted: &str| {
+        let found = match json {
+            Json::Null => "<nil>",
+            Json::Bool(_) => "bool",
+            Json::Number(number) if number.is_f64() => "float64",
+            Json::Number(_) => "int64",
+            Json::String(_) => "string",
+            Json::Array(_) => "[]interface {}",
+            Json::Object(_) => "map[string]interface {}",
+        };
+        Err(Error::new(format!("invalid data, expected {wanted}, got {found}")))
+    };
+    if json.is_null() {
+        return match schema.nullable {
+            true => Ok(Value::Null),
+            false => Err(Error::new("invalid data, got null for schema with nullable=false")),
+        };
+    }
+    if schema.int_or_string {
+        return match json {
+            Json::String(text) => Ok(Value::string(text)),
+            Json::Number(number) if number.is_i64() => Ok(Value::Int(number.as_i64().unwrap_or_default())),
+            _ => {
+                Err(Error::new("invalid data, expected XIntOrString value to be either a string or integer"))
+            }
+        };
+    }
+    match (schema.kind.as_str(), json) {
+        ("object", Json::Object(fields)) => Ok(Value::Object(Object { fields, schema })),
+        ("object", _) => {
+            Err(Error::new("invalid data, expected a map for the provided schema with type=object"))
+        }
+        ("array", Json::Array(items)) => match &schema.items {
+            Some(below) => {
+                let items = items.iter().map(|item| Value::read(item, below)).collect();
+                Ok(Value::List(Rc::new(List { items, kind: schema.list.clone() })))
+            }
+            None => Err(Error::new("invalid array type, expected Items with a non-empty Schema")),
+        },
+        ("array", _) => {
+            Err(Error::new("invalid data, expected an array for the provided schema with type=array"))
+        }
+        ("string", Json::String(text)) => formatted(text, &schema.format),
+        ("string", _) => unfit("string"),
+        ("number", Json::Number(number)) => Ok(Value::Double(number.as_f64().unwrap_or(f64::NAN))),
+        ("number", _) => unfit("float"),
+        ("integer", Json::Number(number)) => match number.as_i64() {
+            Some(value) => Ok(Value::Int(value)),
+            None => unfit("int"),
+        },
+        ("integer", _) => unfit("int"),
+        ("boolean", Json::Bool(value)) => Ok(Value::Bool(*value)),
+        ("boolean", _) => unfit("bool"),
+        _ if schema.preserve_unknown => Ok(Value::Preserved(json)),
+        (kind, _) => Err(Error::new(format!(
+            "invalid type, expected object, array, number, integer, boolean or string, or no type with x-kubernetes-int-or-string or x-kubernetes-preserve-unknown-fields is true, got {kind}"
+        ))),
+    }
+}
+
+fn formatted<'a>(text: &str, format: &str) -> Result<Value<'a>> {
+    let wrong = |kind: &str, why: &str| Err(Error::new(format!("Invalid {kind} {text}: {why}")));
+    match format {
+        "duration" => match time::parse_loose_duration(text) {
+            Some(nanoseconds) => Ok(Value::Duration(nanoseconds)),
+            None => wrong("duration", &format!("unable to parse {text} as duration")),
+        },
+        "date" => match time::parse_date(text) {
+            Some(time) => Ok(Value::Timestamp(time)),
+            None => wrong("date formatted string", &format!("cannot parse {text:?}")),
+        },
+        "date-time" => match time::parse_timestamp(text) {
+            Some(time) => Ok(Value::Timestamp(time)),
+            None => wrong("date-time formatted string", &format!("cannot parse {text:?}")),
+        },
+        "byte" => match base64::engine::general_purpose::STANDARD.decode(text) {
+            Ok(bytes) => Ok(Value::Bytes(bytes.into())),
+            Err(_) => wrong("byte formatted string", "illegal base64 data"),
+        },
+        _ => Ok(Value::string(text)),
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    /// As Go prints it in messages such as "no such key: …".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::String(text) => f.write_str(text),
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::Uint(value) => write!(f, "{value}"),
+            Value::Double(value) => f.write_str(&super::library::convert::double(*value)),
+            Value::Null => f.write_str("null"),
+            other => f.write_str(other.type_name()),
+        }
+    }
+}
