@@ -184,6 +184,10 @@ fn fill_address_list(service: &mut Value, old: Option<&Value>) {
     };
     let before = text(old, &["spec", "clusterIP"]);
     let same_list = old["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default() == list;
+    if !one.is_empty() && list.is_empty() {
+        service["spec"]["clusterIPs"] = json!([one]);
+        return;
+    }
     if one == before || !same_list {
         return;
     }
