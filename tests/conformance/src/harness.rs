@@ -116,7 +116,11 @@ impl Engine {
         match self.koinon.take() {
             Some(mut child) => {
                 Command::new("kill").arg(child.id().to_string()).status()?;
-                child.wait()?;
+                let ended = wait_until(Duration::from_secs(10), || matches!(child.try_wait(), Ok(Some(_))));
+                if ended.is_err() {
+                    child.kill()?;
+                    child.wait()?;
+                }
                 std::fs::remove_file(self.folder.join("koinon.pid"))?;
             }
             None => {
@@ -149,12 +153,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        drop(self.guard.stdin.take());
         // The guard has the last word; an error here has nobody left to tell.
+        let _ = self.stop();
+        drop(self.guard.stdin.take());
         let _ = self.guard.wait();
-        if let Some(mut child) = self.koinon.take() {
-            let _ = child.wait();
-        }
     }
 }
 
@@ -253,7 +255,9 @@ fn launch_koinon(folder: &Path, port: u16) -> Result<Child> {
 fn guard(kind: Kind, folder: &Path) -> Result<Child> {
     const WAIT: &str = r#"trap "" INT TERM HUP; cat >/dev/null; "#;
     const STOCK: &str = r#""$1" stop "$2" >/dev/null 2>&1; "#;
-    const KOINON: &str = r#"[ ! -f "$2/koinon.pid" ] || kill "$(cat "$2/koinon.pid")" 2>/dev/null; "#;
+    const KOINON: &str = r#"if [ -f "$2/koinon.pid" ]; then pid=$(cat "$2/koinon.pid"); kill "$pid" 2>/dev/null
+        for _ in $(seq 200); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
+        kill -9 "$pid" 2>/dev/null; fi; "#;
     const REMOVE: &str = r#"[ -n "${KOINON_KEEP:-}" ] || rm -rf "$2""#;
     let stop = if kind == Kind::Stock { STOCK } else { KOINON };
     let mut command = Command::new("bash");

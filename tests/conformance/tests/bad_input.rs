@@ -83,7 +83,8 @@ impl Case {
             let big = "x".repeat(self.big.unwrap_or(0));
             request = request.body(body.replace("BIG", &big));
         }
-        let content_type = self.content_type.as_deref().or(self.body.as_ref().map(|_| "application/json"));
+        let content_type =
+            self.content_type.as_deref().or_else(|| self.body.as_ref().map(|_| "application/json"));
         let headers = [
             ("content-type", content_type),
             ("accept", self.accept.as_deref()),

@@ -79,7 +79,7 @@ async fn write(
             Some(Told::Present(value, _)) => Some(*value),
             _ => None,
         };
-        let after = (!(before.is_some() && rng.chance(25))).then(|| rng.next());
+        let after = (!(before.is_some() && rng.chance(25))).then(|| rng.number());
         let body =
             json!({"metadata": {"name": name}, "data": {"value": after.map(|value| value.to_string())}});
         let request = match (before, after) {

@@ -1,5 +1,6 @@
-//! The list of known differences is the same in the code and in the document.
+//! What can be said without a server: documents and data are in order.
 
+use koinon_conformance::generate;
 use koinon_conformance::known::{KNOWN, KNOWN_TEXTS};
 
 #[test]
@@ -14,4 +15,26 @@ fn known_differences_are_documented() {
     let known: Vec<_> =
         KNOWN.iter().map(|known| known.id).chain(KNOWN_TEXTS.iter().map(|known| known.id)).collect();
     assert_eq!(told, known);
+}
+
+#[test]
+fn sequences_are_the_same_for_the_same_seed() {
+    let print = |seed| generate::sequence(seed).iter().map(|step| format!("{step}\n")).collect::<String>();
+    for seed in 0..100 {
+        let first = print(seed);
+        assert_eq!(first, print(seed));
+        assert!(generate::sequence(seed).len() >= 20, "seed {seed} is short");
+    }
+    assert_ne!(print(0), print(1));
+}
+
+#[test]
+fn scripts_are_well_formed() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/kubectl");
+    for entry in std::fs::read_dir(folder).expect("the folder of the scripts") {
+        let path = entry.expect("a readable folder").path();
+        let text = std::fs::read_to_string(&path).expect("a readable script");
+        let steps: Result<Vec<koinon_conformance::script::Step>, _> = serde_saphyr::from_str(&text);
+        assert!(steps.is_ok_and(|steps| !steps.is_empty()), "{}", path.display());
+    }
 }

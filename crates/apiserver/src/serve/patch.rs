@@ -128,7 +128,7 @@ pub(crate) fn checked(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     let text_of_it = patched.object.to_string();
-    let mut decoded = || {
+    let decoded = || {
         incoming::report(resource, patched.strict, validation, warnings)?;
         incoming::object(resource, Json::from(patched.object), validation, warnings)
     };
@@ -199,7 +199,9 @@ async fn apply(
 ) -> Result<Reply> {
     let name = call.info.name.clone();
     let namespace = if call.resource.namespaced { call.info.namespace.clone() } else { String::new() };
-    let config = configuration(call, body, validation)?;
+    let parsed = incoming::parse_yaml(body)
+        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
+    let (config, findings) = incoming::configuration(&call.resource, parsed)?;
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
         if call.server.store.get(&call.key(&name)).is_none() {
@@ -209,6 +211,7 @@ async fn apply(
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
             let object = completed(&call.resource, &config, applied)?;
+            incoming::report(&call.resource, findings.clone(), validation, &mut call.warnings)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
                 let why = format!(
@@ -228,8 +231,12 @@ async fn apply(
         }
         let resource = call.resource.clone();
         let ownership = Ownership::of(call, part);
+        let mut warnings = Vec::new();
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
+            warnings.clear();
+            // What is odd about the configuration is told only if it can be merged at all.
+            incoming::report(&resource, findings.clone(), validation, &mut warnings)?;
             let mut new = completed(&resource, &config, applied)?;
             update::check_address(&name, &namespace, &new)?;
             if text(&new, &["metadata", "namespace"]).is_empty() && !namespace.is_empty() {
@@ -268,13 +275,4 @@ fn completed(resource: &Resource, config: &Value, mut applied: Value) -> Result<
         );
         Error::new(500, "", message)
     })
-}
-
-/// The applied configuration: what the client wrote and nothing more, so no defaults.
-fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse_yaml(body)
-        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
-    let resource = call.resource.clone();
-    let config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    Ok(config)
 }
