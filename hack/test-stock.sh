@@ -7,6 +7,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 hack/kubernetes/cluster.sh build >/dev/null
-cargo build --release -p koinon
-export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release/koinon
-cargo test --release -p koinon-conformance --features stock "$@"
+cargo build -p koinon
+export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon
+cargo test -p koinon-conformance --features stock "$@"

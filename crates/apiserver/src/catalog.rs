@@ -106,7 +106,7 @@ impl Resource {
     /// The opaque hash by which clients notice that the stored version changed.
     pub fn storage_hash(&self) -> String {
         let stored = match crate::kinds::convert::storage(&self.group, &self.kind) {
-            Some((group, version)) => format!("{}/{}", group_version(group, version), self.kind),
+            Some((group, version)) => format!("{group}/{version}/{}", self.kind),
             None => match &self.custom {
                 Some(custom) => format!(
                     "{}/{}/{}",
@@ -114,7 +114,7 @@ impl Resource {
                     custom.crd.storage().map_or("", |version| &version.name),
                     self.kind
                 ),
-                None => format!("{}/{}", self.api_version(), self.kind),
+                None => format!("{}/{}/{}", self.group, self.version, self.kind),
             },
         };
         let digest = ring::digest::digest(&ring::digest::SHA256, stored.as_bytes());

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::schema::parse::format;
 use crate::schema::{Field, GoField, GoScalar, Object, Set, Shape};
 
 use super::Kind;
@@ -55,5 +56,6 @@ fn zero(set: &Set, field: &Field, go: GoField) -> Option<Value> {
 }
 
 fn is_time(rules: Option<&crate::schema::Rules>) -> bool {
-    rules.and_then(|rules| rules.format.as_deref()) == Some("date-time")
+    let format = rules.and_then(|rules| rules.format.as_deref());
+    matches!(format, Some(format::TIME | format::MICRO_TIME))
 }

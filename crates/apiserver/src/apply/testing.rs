@@ -107,5 +107,5 @@ fn patch_marks(name: &str) -> (&str, Patch) {
     let retain_keys = key.starts_with('~');
     let key = key.trim_start_matches('~');
     let merge_key = (!key.is_empty()).then(|| key.into());
-    (bare, Patch { merge: true, retain_keys, merge_key })
+    (bare, Patch { merge: true, retain_keys, replace: false, merge_key })
 }

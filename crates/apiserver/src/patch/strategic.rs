@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::wrap::wrap_numbers;
 use crate::schema::{NodeId, Patch, Schema, Set, Shape};
 use crate::status::{Error, Result};
 
@@ -22,7 +23,9 @@ pub fn strategic(schema: &Schema, current: &Value, patch: &[u8]) -> Result<Patch
     let patch = parse_object(patch).map_err(Error::bad_request)?.unwrap_or_default();
     let current = current.as_object().cloned().unwrap_or_default();
     let object = Merge { set: schema.set() }.maps(schema.id(), current, patch)?;
-    Ok(Patched { object: Value::Object(object), strict: Vec::new() })
+    let mut object = Value::Object(object);
+    wrap_numbers(schema, &mut object);
+    Ok(Patched { object, strict: Vec::new() })
 }
 
 /// A fault that the real server reports with nothing but its text.
@@ -85,8 +88,9 @@ impl Merge<'_> {
         }
         let merged = match (original.remove(name), patch) {
             (Some(Value::Object(old)), Value::Object(patch)) => {
-                let (below, _) = self.lookup(place, name)?;
-                Some(Value::Object(self.maps(below, old, patch)?))
+                let (below, how) = self.lookup(place, name)?;
+                let merged = if how.replace { patch } else { self.maps(below, old, patch)? };
+                Some(Value::Object(merged))
             }
             (Some(Value::Array(old)), Value::Array(patch)) => {
                 let (items, how) = self.lookup_list(place, name)?;

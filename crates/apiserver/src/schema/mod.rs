@@ -13,6 +13,7 @@ pub mod parse;
 pub mod prune;
 pub mod raw;
 pub mod validate;
+pub mod wrap;
 pub mod zero;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ pub struct Patch {
     pub merge: bool,
     /// Keys that the patch does not name are dropped (unions such as a Deployment's strategy).
     pub retain_keys: bool,
+    /// An object is replaced as a whole.
+    pub replace: bool,
     pub merge_key: Option<Box<str>>,
 }
 

@@ -325,6 +325,7 @@ fn patch(props: &mut Props) -> Patch {
         match word {
             "merge" => patch.merge = true,
             "retainKeys" => patch.retain_keys = true,
+            "replace" => patch.replace = true,
             _ => {}
         }
     }
@@ -381,7 +382,7 @@ mod tests {
         let Shape::List(list) = shape("items") else { panic!("a list") };
         assert_eq!(list.kind, ListKind::Map(["name".into()].into()));
         assert_eq!(Some(list.items), document.set.definition("a.Item"));
-        let patch = Patch { merge: true, retain_keys: true, merge_key: Some("name".into()) };
+        let patch = Patch { merge: true, retain_keys: true, replace: false, merge_key: Some("name".into()) };
         assert_eq!(object.field("items").unwrap().patch, patch);
         // What is said at a property does not touch the definition it refers to.
         assert!(

@@ -8,7 +8,7 @@ use crate::status::{Error, Result};
 use crate::table::MetaVersion;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub(super) enum Encoding {
     Json,
     Yaml,
     /// Only for clients that take nothing else: JSON is what we store.
@@ -17,7 +17,7 @@ pub enum Encoding {
 
 /// What an object is turned into before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     Whole,
     Table(MetaVersion),
     PartialMetadata(MetaVersion),
@@ -25,7 +25,7 @@ pub enum Form {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accept {
+pub(super) struct Accept {
     pub encoding: Encoding,
     pub form: Form,
     /// Line breaks and indentation, as browsers and `?pretty=true` get.
@@ -42,7 +42,7 @@ const NO_SUCH_MEDIA: &str = "406: Not Acceptable\n\nAvailable representations: a
 
 impl Accept {
     /// The first acceptable clause wins; clients list theirs in order of preference.
-    pub fn negotiate(headers: &HeaderMap, pretty: bool) -> Result<Accept> {
+    pub(super) fn negotiate(headers: &HeaderMap, pretty: bool) -> Result<Accept> {
         let plain = Accept { encoding: Encoding::Json, form: Form::Whole, pretty };
         let text = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let text = text.collect::<Vec<_>>().join(",");
@@ -54,7 +54,7 @@ impl Accept {
         let accepted: Vec<(Encoding, Form)> = clauses.iter().filter_map(Clause::accepted).collect();
         let readable = accepted.iter().find(|(encoding, _)| *encoding != Encoding::Protobuf);
         readable
-            .or(accepted.first())
+            .or_else(|| accepted.first())
             .map(|(encoding, form)| Accept { encoding: *encoding, form: *form, pretty })
             .ok_or_else(|| {
                 let known = |clause: &Clause<'_>| Clause { as_: None, ..*clause }.accepted().is_some();
@@ -114,7 +114,7 @@ impl<'a> Clause<'a> {
 
 /// What a body is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyType {
+pub(super) enum BodyType {
     Json,
     Yaml,
     Protobuf,
@@ -122,7 +122,7 @@ pub enum BodyType {
 }
 
 /// The media type of a body, without its parameters; JSON when the client says nothing.
-pub fn body_type(headers: &HeaderMap) -> (BodyType, String) {
+pub(super) fn body_type(headers: &HeaderMap) -> (BodyType, String) {
     let Some(text) = headers.get(CONTENT_TYPE) else { return (BodyType::Json, String::new()) };
     let media = text.to_str().unwrap_or("").split(';').next().unwrap_or("").trim().to_owned();
     let kind = match media.as_str() {

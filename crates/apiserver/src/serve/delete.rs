@@ -140,10 +140,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
-    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
-    if unsaid && &*call.resource.storage == "batch/jobs" {
-        call.warnings.push(JOB_WARNING.to_owned());
-    }
+    warn(call, &options);
     let name = call.info.name.clone();
     let (object, gone) = remove(call, &name, &options).await?;
     let whole = !gone || returns_object(call);
@@ -157,6 +154,13 @@ pub(crate) async fn delete(call: &mut Call, body: Bytes) -> Result<Reply> {
     Ok(Reply::ok(json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     })))
+}
+
+fn warn(call: &mut Call, options: &Options) {
+    let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+    if unsaid && &*call.resource.storage == "batch/jobs" {
+        call.warnings.push(JOB_WARNING.to_owned());
+    }
 }
 
 /// Some kinds answer with the object that is gone, most with a Status.
@@ -325,6 +329,7 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
 /// Deletes all that the selectors choose; each deletion stands alone.
 pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Reply> {
     let options = Options::parse(call, &body)?;
+    warn(call, &options);
     let selection = Selection::parse(call, |_| Ok(()))?;
     let namespace =
         (!call.info.namespace.is_empty() && call.resource.namespaced).then(|| call.info.namespace.clone());

@@ -86,7 +86,7 @@ impl Following {
             changed = true;
             match change {
                 Change::Reset => served.clear(),
-                Change::Put(_, name, revision, body) => {
+                Change::Put(name, revision, body) => {
                     let naming =
                         Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
                     let crd = Crd::parse(
@@ -113,7 +113,7 @@ impl Following {
             let mut rules = self.rules.write();
             match change {
                 Change::Reset => rules.clear(kind),
-                Change::Put(_, _, revision, body) => rules.apply(kind, &named(kind, revision, body)),
+                Change::Put(_, revision, body) => rules.apply(kind, &named(kind, revision, body)),
                 Change::Gone(namespace, name) => rules.remove(kind, namespace, name),
             }
         });
@@ -127,7 +127,7 @@ fn named(kind: &str, revision: u64, body: &[u8]) -> Value {
 enum Change<'a> {
     /// Forget everything: the whole state follows.
     Reset,
-    Put(&'a str, &'a str, u64, &'a [u8]),
+    Put(&'a str, u64, &'a [u8]),
     Gone(&'a str, &'a str),
 }
 
@@ -140,8 +140,8 @@ fn follow(cursor: &mut Option<Watch>, store: &Store, resource: &str, mut take: i
             Some(Err(_)) | None => {
                 let Ok(found) = store.list(&ListQuery::all(resource)) else { return };
                 take(Change::Reset);
-                for Item { namespace, name, entry } in &found.items {
-                    take(Change::Put(namespace, name, entry.revision, &entry.body));
+                for Item { name, entry, .. } in &found.items {
+                    take(Change::Put(name, entry.revision, &entry.body));
                 }
                 match store.watch(resource, found.revision) {
                     Ok(watch) => *cursor = Some(watch),
@@ -157,7 +157,7 @@ fn change_of(event: &Event) -> Change<'_> {
     match event.kind {
         EventKind::Deleted => Change::Gone(&event.key.namespace, &event.key.name),
         EventKind::Added | EventKind::Modified => {
-            Change::Put(&event.key.namespace, &event.key.name, event.revision, &event.entry.body)
+            Change::Put(&event.key.name, event.revision, &event.entry.body)
         }
     }
 }

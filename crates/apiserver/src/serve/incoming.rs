@@ -164,12 +164,7 @@ fn resets_ownership(json: &Json) -> bool {
 }
 
 /// An applied configuration: what the client wrote and nothing more, so no defaults and no empty fields.
-pub(crate) fn configuration(
-    resource: &Resource,
-    mut json: Json,
-    validation: FieldValidation,
-    warnings: &mut Vec<String>,
-) -> Result<Value> {
+pub(crate) fn configuration(resource: &Resource, mut json: Json) -> Result<(Value, Vec<String>)> {
     // Whose fields these are depends on kind and version, so here both must be said.
     let said = |key| match &json {
         Json::Object(entries) => claimed(entries, key).unwrap_or_default(),
@@ -183,10 +178,8 @@ pub(crate) fn configuration(
     }
     check_identity(resource, &mut json)?;
     // What does not fit its type is told by whoever merges it, in other words.
-    if let Ok((_, findings)) = decoded(resource, json.clone()) {
-        report(resource, findings, validation, warnings)?;
-    }
-    Ok(json.into_value())
+    let findings = decoded(resource, json.clone()).map(|(_, findings)| findings).unwrap_or_default();
+    Ok((json.into_value(), findings))
 }
 
 /// Refuses or warns about unknown and duplicate fields.
@@ -325,7 +318,7 @@ fn decoded(resource: &Resource, json: Json) -> Result<(Value, Vec<String>)> {
     }
     let schema = resource.schema().unwrap_or_else(Schema::anything);
     let decoded = schema::prune::decode_custom(&schema, object_meta(), json)
-        .map_err(|error| Error::bad_request(error.to_string()))?;
+        .map_err(|error| cannot_handle(resource, &error.to_string()))?;
     Ok((decoded.value, decoded.strict))
 }
 

@@ -4,7 +4,7 @@ use http::Method;
 
 /// A request's address, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Info {
+pub(crate) struct Info {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths that
     /// are no resources the method in lower case.
     pub verb: &'static str,
@@ -21,7 +21,7 @@ pub struct Info {
 
 impl Info {
     /// `watch` tells whether the query asks for one; the rest is in the path.
-    pub fn parse(method: &Method, path: &str, watch: bool) -> Info {
+    pub(crate) fn parse(method: &Method, path: &str, watch: bool) -> Info {
         let mut info = Info { verb: method_name(method), path: path.to_owned(), ..Info::default() };
         let mut parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
         let prefix = match parts.first().map(String::as_str) {

@@ -127,8 +127,8 @@ impl Server {
         context: Context,
     ) -> std::result::Result<Server, store::OpenError> {
         let store = match &options.data {
-            Some(folder) => Store::open(folder, options.history.clone(), &context)?,
-            None => Store::in_memory(options.history.clone(), &context),
+            Some(folder) => Store::open(folder, options.history, &context)?,
+            None => Store::in_memory(options.history, &context),
         };
         bootstrap::fill(&store, &context, &options).await;
         let following = following::Following::new(&store);

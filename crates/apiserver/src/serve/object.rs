@@ -10,13 +10,13 @@ use crate::store::Entry;
 
 /// What an object is called on the wire.
 #[derive(Debug, Clone, Copy)]
-pub struct Naming<'a> {
+pub(super) struct Naming<'a> {
     pub kind: &'a str,
     pub api_version: &'a str,
 }
 
 /// The text to store. `object` has a `metadata` with at least a name.
-pub fn encode(object: &Value) -> Vec<u8> {
+pub(super) fn encode(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let empty = Map::new();
     let object = object.as_object().unwrap_or(&empty);
@@ -48,7 +48,7 @@ fn write_member(out: &mut Vec<u8>, key: &str, value: &Value) {
 }
 
 /// The object as JSON text; items of a list of built-in kinds have no naming of their own.
-pub fn render(out: &mut Vec<u8>, naming: Option<Naming<'_>>, revision: u64, body: &[u8]) {
+pub(super) fn render(out: &mut Vec<u8>, naming: Option<Naming<'_>>, revision: u64, body: &[u8]) {
     out.push(b'{');
     if let Some(Naming { kind, api_version }) = naming {
         out.extend_from_slice(format!("\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").as_bytes());
@@ -66,19 +66,19 @@ pub fn render(out: &mut Vec<u8>, naming: Option<Naming<'_>>, revision: u64, body
 }
 
 /// The object as a value.
-pub fn decode(naming: Option<Naming<'_>>, revision: u64, body: &[u8]) -> Value {
+pub(super) fn decode(naming: Option<Naming<'_>>, revision: u64, body: &[u8]) -> Value {
     let mut text = Vec::with_capacity(body.len() + 128);
     render(&mut text, naming, revision, body);
     serde_json::from_slice(&text).expect("the store holds what encode wrote")
 }
 
 /// The object of a store entry, as it is at the entry's own revision.
-pub fn of_entry(naming: Option<Naming<'_>>, entry: &Entry) -> Value {
+pub(super) fn of_entry(naming: Option<Naming<'_>>, entry: &Entry) -> Value {
     decode(naming, entry.revision, &entry.body)
 }
 
 /// Text at a path of keys, or nothing.
-pub fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     let mut at = object;
     for key in path {
         at = &at[*key];
@@ -87,7 +87,7 @@ pub fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
 }
 
 /// The object's metadata, made if it is missing.
-pub fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     let object = object.as_object_mut().expect("an API object is a JSON object");
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if !metadata.is_object() {

@@ -13,6 +13,8 @@ use crate::data;
 use crate::status::{Error, Result};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// What is asked for is no media type that a header may name: the answer calls itself so.
+const V2_PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 pub(crate) fn serve(server: &Inner, path: &str, headers: &HeaderMap) -> Result<Response> {
     match path {
@@ -95,7 +97,7 @@ fn v2(server: &Inner, headers: &HeaderMap) -> Result<Response> {
     // Clients that ask for it validate lists and built-in kinds by it, and skip what it does not describe:
     // custom resources are in the JSON form only.
     if accept.contains(V2_PROTOBUF) {
-        return dumped("openapi/v2.pb", V2_PROTOBUF, headers).ok_or_else(Error::no_such_resource);
+        return dumped("openapi/v2.pb", V2_PROTOBUF_ANSWER, headers).ok_or_else(Error::no_such_resource);
     }
     let json = ["application/json", "*/*", "application/*"];
     if !accept.is_empty() && !json.iter().any(|media| accept.contains(media)) {

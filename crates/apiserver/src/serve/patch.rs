@@ -127,7 +127,7 @@ pub(crate) fn checked(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     let text_of_it = patched.object.to_string();
-    let mut decoded = || {
+    let decoded = || {
         incoming::report(resource, patched.strict, validation, warnings)?;
         incoming::object(resource, Json::from(patched.object), validation, warnings)
     };
@@ -193,7 +193,9 @@ async fn apply(
 ) -> Result<Reply> {
     let name = call.info.name.clone();
     let namespace = if call.resource.namespaced { call.info.namespace.clone() } else { String::new() };
-    let config = configuration(call, body, validation)?;
+    let parsed = incoming::parse_yaml(body)
+        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
+    let (config, findings) = incoming::configuration(&call.resource, parsed)?;
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
         if call.server.store.get(&call.key(&name)).is_none() {
@@ -203,6 +205,7 @@ async fn apply(
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
             let object = completed(&call.resource, applied)?;
+            incoming::report(&call.resource, findings.clone(), validation, &mut call.warnings)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
                 let why = format!(
@@ -222,8 +225,12 @@ async fn apply(
         }
         let resource = call.resource.clone();
         let ownership = Ownership::of(call, part);
+        let mut warnings = Vec::new();
         let change = |current: &Value| {
             let applied = ownership.apply(Some(current), &config, force)?;
+            warnings.clear();
+            // What is odd about the configuration is told only if it can be merged at all.
+            incoming::report(&resource, findings.clone(), validation, &mut warnings)?;
             let mut new = completed(&resource, applied)?;
             update::check_address(&name, &namespace, &new)?;
             apply::keep_times(current, &mut new);
@@ -241,13 +248,4 @@ async fn apply(
 
 fn completed(resource: &Resource, applied: Value) -> Result<Value> {
     incoming::object(resource, Json::from(applied), FieldValidation::Ignore, &mut Vec::new())
-}
-
-/// The applied configuration: what the client wrote and nothing more, so no defaults.
-fn configuration(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::parse_yaml(body)
-        .map_err(|error| Error::bad_request(format!("error decoding YAML: {}", error.message)))?;
-    let resource = call.resource.clone();
-    let config = incoming::configuration(&resource, parsed, validation, &mut call.warnings)?;
-    Ok(config)
 }

@@ -4,41 +4,41 @@ use crate::status::{Error, Result};
 
 /// A parsed query string; of a key given twice the first counts.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 /// How unknown and duplicate fields are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     Warn,
     Strict,
 }
 
 impl Query {
-    pub fn parse(query: Option<&str>) -> Self {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
         let pairs = form_urlencoded::parse(query.unwrap_or("").as_bytes());
         Query(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 
-    pub fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// The value, or nothing when it is absent or empty.
-    pub fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
 
     /// Kubernetes takes any value but `false` and `0` for yes, an empty one too.
-    pub fn flag(&self, key: &str) -> bool {
+    pub(crate) fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| !matches!(value, "false" | "0"))
     }
 
-    pub fn number(&self, key: &str) -> Result<Option<i64>> {
+    pub(crate) fn number(&self, key: &str) -> Result<Option<i64>> {
         match self.text(key) {
             None => Ok(None),
             Some(value) => value.parse().map(Some).map_err(|_| {
@@ -48,7 +48,7 @@ impl Query {
     }
 
     /// `dryRun=All`, the only value there is. `options` is how messages call the options of the request.
-    pub fn dry_run(&self, options: &str) -> Result<bool> {
+    pub(crate) fn dry_run(&self, options: &str) -> Result<bool> {
         let given: Vec<&str> = self.all("dryRun").filter(|value| !value.is_empty()).collect();
         if given.iter().all(|value| *value == "All") {
             return Ok(!given.is_empty());
@@ -56,7 +56,7 @@ impl Query {
         Err(unsupported(options, "dryRun", serde_json::json!(given), &["All"]))
     }
 
-    pub fn field_validation(&self, options: &str) -> Result<FieldValidation> {
+    pub(crate) fn field_validation(&self, options: &str) -> Result<FieldValidation> {
         match self.text("fieldValidation") {
             None | Some("Warn") => Ok(FieldValidation::Warn),
             Some("Ignore") => Ok(FieldValidation::Ignore),

@@ -98,7 +98,7 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
                 patch::checked(kind, &body, &stand_in, &scale, patched, validation, &mut warnings)?
             }
             (Some(given), _) => read_scale(&stand_in, given, &scale, validation, &mut warnings)?,
-            (None, None) => scale.clone(),
+            (None, None) => scale,
         };
         Ok((scaled(current, &paths, &wanted, &name)?, Managed::Track))
     };

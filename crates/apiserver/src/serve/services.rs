@@ -184,6 +184,10 @@ fn fill_address_list(service: &mut Value, old: Option<&Value>) {
     };
     let before = text(old, &["spec", "clusterIP"]);
     let same_list = old["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default() == list;
+    if !one.is_empty() && list.is_empty() {
+        service["spec"]["clusterIPs"] = json!([one]);
+        return;
+    }
     if one == before || !same_list {
         return;
     }
@@ -207,10 +211,10 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
         service["spec"]["clusterIPs"] = json!(["None"]);
         return Ok(());
     }
-    if text(service, &["spec", "clusterIP"]).is_empty() {
-        if let Some(first) = service["spec"]["clusterIPs"][0].as_str().map(str::to_owned) {
-            service["spec"]["clusterIP"] = first.into();
-        }
+    if text(service, &["spec", "clusterIP"]).is_empty()
+        && let Some(first) = service["spec"]["clusterIPs"][0].as_str().map(str::to_owned)
+    {
+        service["spec"]["clusterIP"] = first.into();
     }
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
     let address = match wanted.as_str() {

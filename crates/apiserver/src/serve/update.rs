@@ -25,6 +25,18 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
+    // A custom resource is taken for what it says it is until its name was looked at.
+    if call.resource.custom.is_some()
+        && let Ok(json) = incoming::parse(&call.headers, &body, &call.api_version, &call.resource.kind)
+    {
+        let object = json.into_value();
+        if object["kind"].is_string()
+            && object["metadata"].is_object()
+            && object["apiVersion"] == call.api_version
+        {
+            check_name(call, &object)?;
+        }
+    }
     let parsed = incoming::read(&call.resource, &call.headers, &body, validation)?;
     let resource = call.resource.clone();
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
@@ -35,6 +47,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let absent = call.server.store.get(&call.key(&name)).is_none();
     if absent && part == Part::Whole && call.strategy().create_on_update {
         write::may_create(call)?;
+        metadata(&mut object).remove("resourceVersion");
         let stored = create::insert(call, object, Managed::Track, dry_run).await?;
         return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
     }

@@ -102,14 +102,16 @@ impl Start {
         let asked = query.get("sendInitialEvents").is_some();
         if asked && matching != Some("NotOlderThan") {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            errors.push(match matching {
-                None => field::Error::forbidden(&path, why),
-                Some(_) => field::Error::forbidden(&path, why),
-            });
-        }
-        if !asked && matching.is_some() {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
             errors.push(field::Error::forbidden(&path, why));
+        }
+        if let Some(matching) = matching {
+            if !asked {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.push(field::Error::forbidden(&path, why));
+            }
+            if matching != "NotOlderThan" {
+                errors.push(field::Error::not_supported(&path, matching, &["NotOlderThan"]));
+            }
         }
         if query.text("continue").is_some() {
             let path = field::Path::new("continue");
@@ -142,7 +144,9 @@ struct Pending {
 
 enum What {
     Stored(Arc<Entry>),
-    /// A bookmark or an error: written as it is.
+    /// A bookmark.
+    Object(Value),
+    /// An error: written as it is.
     Ready(Value),
 }
 
@@ -259,14 +263,7 @@ impl Stream {
                 object["spec"]["replicas"] = 0.into();
             }
         }
-        let object = match self.call.accept.form {
-            Form::Whole => object,
-            Form::PartialMetadata(version) | Form::PartialMetadataList(version) => {
-                table::partial(&object, version)
-            }
-            Form::Table(version) => self.table(&object, version, None),
-        };
-        Pending { kind: "BOOKMARK", revision, what: What::Ready(object) }
+        Pending { kind: "BOOKMARK", revision, what: What::Object(object) }
     }
 
     fn write_pending(&mut self) -> Bytes {
@@ -274,7 +271,7 @@ impl Stream {
         while let Some(Pending { kind, revision, what }) = self.pending.pop_front() {
             if self.call.accept.encoding == Encoding::Protobuf {
                 let object = match what {
-                    What::Ready(value) => value,
+                    What::Ready(value) | What::Object(value) => value,
                     What::Stored(entry) => self.call.value(revision, &entry.body),
                 };
                 let word = |key: &str| object[key].as_str().unwrap_or_default();
@@ -285,6 +282,10 @@ impl Stream {
             out.extend_from_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
             match what {
                 What::Ready(value) => write(&mut out, &value),
+                What::Object(value) => {
+                    let value = self.formed(value);
+                    write(&mut out, &value);
+                }
                 What::Stored(entry)
                     if self.call.accept.form == Form::Whole && stored_as_served(&self.call.resource) =>
                 {

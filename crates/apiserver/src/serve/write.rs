@@ -125,7 +125,7 @@ fn show_zero_values(resource: &Resource, errors: &mut [field::Error]) {
     let mut absent = absent.peekable();
     let Some(schema) = absent.peek().and_then(|_| resource.schema()) else { return };
     for error in absent {
-        error.value = schema::zero::zero_at(&schema, error.path.as_str()).or(error.value.take());
+        error.value = schema::zero::zero_at(&schema, error.path.as_str()).or_else(|| error.value.take());
     }
 }
 

@@ -18,7 +18,11 @@ fn uid(number: u8) -> Uid {
 }
 
 fn kind(graph: &mut Graph, number: u8) -> Kind {
-    if number % 2 == 0 { graph.names.kind("v1", "ConfigMap") } else { graph.names.kind("play.io/v1", "Toy") }
+    if number.is_multiple_of(2) {
+        graph.names.kind("v1", "ConfigMap")
+    } else {
+        graph.names.kind("play.io/v1", "Toy")
+    }
 }
 
 fn identity(graph: &mut Graph, number: u8) -> Identity {
@@ -235,7 +239,8 @@ fn decisions() {
     let delete = |propagation, unblock| Decision::Delete { propagation, unblock };
     let release = |owners: &[&str]| Decision::Release(owners.iter().map(|owner| owner.to_string()).collect());
     let (none, some, circle): (&[bool], &[bool], &[bool]) = (&[], &[false], &[false, true]);
-    let table: &[(&[Standing], &[bool], &[&str], Decision)] = &[
+    type Row<'a> = (&'a [Standing], &'a [bool], &'a [&'a str], Decision);
+    let table: &[Row<'_>] = &[
         (&[], none, &[], Decision::Keep),
         (&[Solid, Solid], some, &[], Decision::Keep),
         (&[Solid, Dangling, Waiting], some, &[], release(&["1", "2"])),

@@ -145,7 +145,7 @@ impl Collector {
             .buffer_unordered(RELEASES);
         let mut failure = None;
         while let Some(result) = releases.next().await {
-            failure = failure.or(result.err());
+            failure = failure.or_else(|| result.err());
         }
         if let Some(failure) = failure {
             return Err(failure);

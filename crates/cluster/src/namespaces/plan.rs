@@ -104,7 +104,7 @@ impl Findings {
         for (type_, ok_reason, ok_message) in CONDITIONS {
             let trouble = self.trouble(type_);
             let status = if trouble.is_some() { "True" } else { "False" };
-            let (reason, message) = trouble.unwrap_or((ok_reason, ok_message.to_owned()));
+            let (reason, message) = trouble.unwrap_or_else(|| (ok_reason, ok_message.to_owned()));
             let condition = NamespaceCondition {
                 type_: type_.into(),
                 status: status.into(),

@@ -1,7 +1,7 @@
 //! Dependents follow their owners, and nothing else does.
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Cluster, answer, blocking, map, owned_by};
 
@@ -203,4 +203,40 @@ async fn unknown_is_not_absent() {
         cluster.until_gone(&map("child")).await;
         cluster.leave().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_resources_own_and_are_owned_and_may_lose_their_kind() {
+    let cluster = Cluster::kept().await;
+    let version = json!({"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let names = json!({"plural": "toys", "singular": "toy", "kind": "Toy"});
+    let spec = json!({"group": "play.io", "scope": "Namespaced", "names": names, "versions": [version]});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "toys.play.io"}, "spec": spec});
+    cluster.create(definitions, definition).await;
+    let toys = "/apis/play.io/v1/namespaces/default/toys";
+    cluster.until(toys, |list| list.is_some()).await;
+    let toy = async |name: &str, owners: &[Value]| {
+        let metadata = json!({"name": name, "ownerReferences": owners});
+        cluster.create(toys, json!({"apiVersion": "play.io/v1", "kind": "Toy", "metadata": metadata})).await
+    };
+    let owned_by_toy = |owner: &Value| {
+        let metadata = &owner["metadata"];
+        json!({"apiVersion": "play.io/v1", "kind": "Toy", "name": metadata["name"], "uid": metadata["uid"]})
+    };
+    let top = toy("top", &[]).await;
+    let child = toy("child", &[owned_by_toy(&top)]).await;
+    cluster.map("grandchild", &[owned_by_toy(&child)], &[]).await;
+    // Long enough for the new kind to be discovered: an owner that lets go waits until all kinds are listed.
+    cluster.rest().await;
+    cluster.delete(&format!("{toys}/top"), "Orphan").await;
+    cluster.until_gone(&format!("{toys}/top")).await;
+    let child = cluster.get(&format!("{toys}/child")).await.expect("it was let go");
+    assert_eq!(child["metadata"].get("ownerReferences"), None);
+    assert!(cluster.get(&map("grandchild")).await.is_some());
+    cluster.delete(&format!("{definitions}/toys.play.io"), "Background").await;
+    cluster.until_gone(&map("grandchild")).await;
+    cluster.rest().await;
 }

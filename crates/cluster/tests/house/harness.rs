@@ -22,6 +22,8 @@ use tower::ServiceExt as _;
 /// Long enough for everything that housekeeping does by itself, pauses and polls included.
 const LONG: Duration = Duration::from_secs(600);
 
+const LONGER_THAN_ANY_PAUSE: Duration = Duration::from_secs(310);
+
 type Fault = Box<dyn Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync>;
 
 /// What the controllers' requests meet on their way.
@@ -35,7 +37,7 @@ struct Wire {
 
 impl Wire {
     fn loses_answer(&self) -> bool {
-        self.loss.lock().is_some_and(|every| self.writes.lock().len() % every == 0)
+        self.loss.lock().is_some_and(|every| self.writes.lock().len().is_multiple_of(every))
     }
 }
 
@@ -135,11 +137,11 @@ impl Cluster {
         writes
     }
 
-    /// Lets time pass until nothing has been written for ten minutes.
+    /// Lets time pass until nothing has been written for longer than the longest pause between two attempts.
     pub(crate) async fn rest(&self) {
         for _ in 0..20 {
             let before = self.writes().len();
-            tokio::time::sleep(LONG).await;
+            tokio::time::sleep(LONGER_THAN_ANY_PAUSE).await;
             if self.writes().len() == before {
                 return;
             }

@@ -138,7 +138,7 @@ fn sort<'a>(items: &[Value<'a>]) -> Result<Value<'a>> {
             Ordering::Equal
         })
     });
-    failed.map_or(Ok(Value::list(sorted)), Err)
+    failed.map_or_else(|| Ok(Value::list(sorted)), Err)
 }
 
 fn distinct<'a>(items: &[Value<'a>]) -> Value<'a> {

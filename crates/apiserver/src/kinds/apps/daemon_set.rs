@@ -64,6 +64,8 @@ const COUNTS: Counts = Counts {
 };
 
 fn default_daemon_set(set: &mut Value) {
+    // Inside a stock server it is a field, so that every object has it before its fields get owners.
+    set_template_generation(set, template_generation(set));
     let spec = object_mut(set, "spec");
     let strategy = object_mut(spec, "updateStrategy");
     set_zero(strategy, "type", "RollingUpdate");

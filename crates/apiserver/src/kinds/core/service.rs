@@ -24,7 +24,10 @@ const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
 pub(super) const SERVICE: Strategy = Strategy {
     default: default_service,
-    prepare_create: |service| set_absent(object_mut(service, "status"), "loadBalancer", json!({})),
+    prepare_create: |service| {
+        set_absent(object_mut(service, "status"), "loadBalancer", json!({}));
+        hide_policy(service);
+    },
     prepare_update: drop_what_the_type_no_longer_needs,
     validate: |service| [meta::validate_builtin(service), validate_service(service, None)].concat(),
     validate_update: |new, old| {
@@ -46,8 +49,18 @@ pub(super) const SERVICE: Strategy = Strategy {
     },
     name: names::dns1123_label,
     status: true,
+    create_on_update: true,
     ..META_ONLY
 };
+
+/// What has no endpoints in the cluster shows no policy for them, whatever was written.
+fn hide_policy(service: &mut Value) {
+    let known =
+        ["Cluster", "Local"].contains(&spec_of(service, "internalTrafficPolicy").as_str().unwrap_or(""));
+    if known && kind_of(service) == "ExternalName" {
+        remove(object_mut(service, "spec"), "internalTrafficPolicy");
+    }
+}
 
 fn spec_of<'a>(service: &'a Value, name: &str) -> &'a Value {
     get(service, &["spec", name])
@@ -139,9 +152,7 @@ fn drop_what_the_type_no_longer_needs(new: &mut Value, old: &Value) {
     if is_external(&old["spec"]) && !is_external(&new["spec"]) && unchanged(new, "externalTrafficPolicy") {
         remove(object_mut(new, "spec"), "externalTrafficPolicy");
     }
-    if kind == "ExternalName" && unchanged(new, "internalTrafficPolicy") {
-        remove(object_mut(new, "spec"), "internalTrafficPolicy");
-    }
+    hide_policy(new);
     copy(new, old, "status");
     if kind != "LoadBalancer"
         && let Some(status) = find_mut(new, "status")

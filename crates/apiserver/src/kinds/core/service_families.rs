@@ -189,7 +189,9 @@ mod tests {
         check(
             requires,
             None,
-            Err("spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services"),
+            Err(
+                "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services",
+            ),
         );
         check(
             json!({"type": "ClusterIP", "ipFamilies": ["IPv6"]}),
@@ -199,7 +201,9 @@ mod tests {
         check(
             json!({"type": "ClusterIP", "ipFamilies": ["IPv4", "IPv6"]}),
             None,
-            Err("spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"),
+            Err(
+                "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
+            ),
         );
         check(
             json!({"type": "ClusterIP", "clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::resources;
 use crate::kinds::quantity::Quantity;
 use crate::kinds::walk::{
-    find_mut, find_path_mut, items_mut, map_mut, object_mut, remove, set_absent, set_zero, text,
+    find_mut, find_path_mut, items_mut, list, map_mut, object_mut, remove, set_absent, set_zero, text,
 };
 
 /// Fills the gaps of a `PodTemplateSpec`: `{metadata, spec}`.
@@ -34,6 +34,21 @@ pub(crate) fn default_pod(pod: &mut Value) {
         }
     }
     default_pod_spec(spec);
+    if let Some(status) = find_mut(pod, "status") {
+        agree_on_address(status);
+    }
+}
+
+/// A pod's one address is the first of its addresses; where they differ, the one is right.
+fn agree_on_address(status: &mut Value) {
+    let first = list(&status["podIPs"]).first().map(|first| text(first, "ip").to_owned());
+    match (text(status, "podIP").to_owned(), first) {
+        (one, Some(first)) if one.is_empty() => set_zero(status, "podIP", first),
+        (one, first) if !one.is_empty() && first.as_deref() != Some(&one) => {
+            map_mut(status).insert("podIPs".into(), json!([{"ip": one}]));
+        }
+        _ => {}
+    }
 }
 
 fn default_pod_spec(spec: &mut Value) {
