@@ -188,6 +188,7 @@ impl Place {
         match (key, self) {
             ("object", _) if collection => Self::Bookmark,
             ("metadata", Self::Bookmark) => Self::Metadata { collection: true },
+            (_, Self::Bookmark) => Self::Bookmark,
             ("metadata", _) => Self::Metadata { collection },
             ("resourceVersion", Self::Metadata { collection: true }) => Self::CollectionVersion,
             ("resourceVersion", _) => Self::Version,

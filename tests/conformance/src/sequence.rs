@@ -247,17 +247,19 @@ impl<'a> Run<'a> {
     fn resolve(&self, request: &Request) -> Request {
         Request {
             method: request.method.clone(),
-            path: self.resolve_text(&request.path),
+            // Whether an old revision can still be read depends on the server's history: 0 always can.
+            path: self.resolve_text(&request.path, "0"),
             headers: request.headers.clone(),
-            body: request.body.as_ref().map(|body| self.resolve_text(body)),
+            body: request.body.as_ref().map(|body| self.resolve_text(body, "1")),
         }
     }
 
     fn resolve_value(&self, value: &Value) -> Value {
-        serde_json::from_str(&self.resolve_text(&value.to_string())).unwrap_or(Value::Null)
+        serde_json::from_str(&self.resolve_text(&value.to_string(), "1")).unwrap_or(Value::Null)
     }
 
-    fn resolve_text(&self, text: &str) -> String {
+    /// Puts in what earlier steps were answered with; where a step has no such answer, `otherwise`.
+    fn resolve_text(&self, text: &str, otherwise: &str) -> String {
         static REFERENCE: LazyLock<Regex> =
             LazyLock::new(|| Regex::new(r"\$\{(\d+)\.(rv|uid|name|continue)\}").expect("well formed"));
         let text = text.replace("${ns}", &self.namespace);
@@ -270,7 +272,7 @@ impl<'a> Run<'a> {
             };
             let seen = found[1].parse().ok().and_then(|id: usize| self.seen.get(&id));
             let value = seen.and_then(|observed| observed.body.pointer(place)).and_then(Value::as_str);
-            value.filter(|value| !value.is_empty()).unwrap_or("1").to_owned()
+            value.filter(|value| !value.is_empty()).unwrap_or(otherwise).to_owned()
         });
         resolved.into_owned()
     }
