@@ -45,7 +45,11 @@ pub(super) fn named_type(name: &str) -> Option<Type> {
         "net.CIDR" => Type::Opaque(CIDR, Vec::new()),
         "kubernetes.Semver" => Type::Opaque(SEMVER, Vec::new()),
         "kubernetes.NamedFormat" => Type::Opaque(FORMAT, Vec::new()),
-        _ => return None,
+        name => {
+            // Only admission policies have an authorizer, but its functions are known everywhere.
+            let name = AUTHORIZATION.iter().find(|known| **known == name)?;
+            Type::Opaque(name, Vec::new())
+        }
     })
 }
 
@@ -55,6 +59,14 @@ pub(super) const IP: &str = "net.IP";
 pub(super) const CIDR: &str = "net.CIDR";
 pub(super) const SEMVER: &str = "kubernetes.Semver";
 pub(super) const FORMAT: &str = "kubernetes.NamedFormat";
+
+const AUTHORIZATION: [&str; 5] = [
+    "kubernetes.authorization.Authorizer",
+    "kubernetes.authorization.PathCheck",
+    "kubernetes.authorization.GroupCheck",
+    "kubernetes.authorization.ResourceCheck",
+    "kubernetes.authorization.Decision",
+];
 
 /// One function in each line: `.name` is called on its first argument. Single capitals are variables.
 const DECLARATIONS: &str = include_str!("declarations.txt");
