@@ -147,7 +147,7 @@ impl Checker {
             return self.variables[index].1.clone();
         }
         match declarations::named_type(name) {
-            Some(of) => Type::Type(Arc::new(of)),
+            Some(of) => Type::Meta(Arc::new(of)),
             None => self.undeclared(at, name),
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Validator, check};
+use crate::crd;
 use crate::field::Path;
 
 fn recorded(text: &str) -> Value {
@@ -22,13 +23,40 @@ fn rules_compile_as_on_a_stock_server() {
             .iter()
             .map(|error| {
                 let body = error.body();
-                body.split_once("\"OptionalOldSelf\":null}: ")
-                    .map_or(body.clone(), |(_, why)| why.to_owned())
-                    .into()
+                let why = body.split_once("\"OptionalOldSelf\":null}: ").map(|(_, why)| why.to_owned());
+                why.unwrap_or(body).into()
             })
             .collect();
         if Value::from(found.clone()) != case[1] {
             wrong.push(format!("{}\n   wanted {}\n   found  {}", case[0], case[1], Value::from(found)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Definitions with rules in odd places, and what is wrong with them.
+#[test]
+fn definitions_are_refused_as_on_a_stock_server() {
+    let recorded = recorded(include_str!("testdata/check.json"));
+    let mut wrong = Vec::new();
+    for case in recorded.as_array().into_iter().flatten() {
+        let mut definition = json!({
+            "metadata": {"name": "probes.cel.example.com"},
+            "spec": {
+                "group": "cel.example.com",
+                "scope": "Cluster",
+                "names": {"plural": "probes", "kind": "Probe"},
+                "versions": [
+                    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": case[0]}}
+                ],
+            },
+        });
+        crd::default(&mut definition);
+        crd::prepare_create(&mut definition);
+        let mut found: Vec<String> = crd::validate(&definition).iter().map(ToString::to_string).collect();
+        found.sort();
+        if json!(found) != case[1] {
+            wrong.push(format!("{}\n   wanted {}\n   found  {}", case[0], case[1], json!(found)));
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

@@ -49,7 +49,7 @@ pub(in super::super) fn objection(at: usize, template: &str, args: &[(usize, Typ
                     Type::List(_) => "list".to_owned(),
                     Type::Map(..) => "map".to_owned(),
                     Type::Null => "null_type".to_owned(),
-                    Type::Type(_) => "type".to_owned(),
+                    Type::Meta(_) => "type".to_owned(),
                     Type::Duration => "google.protobuf.Duration".to_owned(),
                     Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
                     other => other.to_string(),
