@@ -59,7 +59,8 @@ fn own_rules(written: &Json, schema: &Arc<Schema>, path: &Path, place: &Place, e
     }
     let path = path.child("x-kubernetes-validations");
     let Some(of) = schema.declared(place.resource, SELF) else {
-        errors.push(Error::internal(&path, "failed to convert to declType for CEL validation rules"));
+        let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+        errors.push(Error::internal(&path, why));
         return;
     };
     for (index, written) in rules.iter().enumerate() {
@@ -106,6 +107,8 @@ fn shown(path: &Path, rule: &Json, why: &str) -> Error {
         text("fieldPath"),
         pointer("optionalOldSelf"),
     );
+    // Go writes JSON that is safe inside HTML.
+    let value = value.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     let mut error = Error::invalid(path, Json::Null, format!("{value}: {why}"));
     error.value = None;
     error

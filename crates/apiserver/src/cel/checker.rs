@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::ast::{Call, Expr, Fold, FoldKind, Kind, Literal, Mode, Select};
 use super::declarations::{self, Overload, instantiate};
 use super::issue::Issue;
-use super::library;
-use super::types::{Bindings, Type, more_general};
+use super::library::{self, text_format};
+use super::types::{Bindings, Object, Type, more_general};
 
 /// What is known about an expression that fits.
 #[derive(Debug)]
@@ -25,11 +25,14 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, 
         bindings: Bindings::default(),
         issues: Vec::new(),
         uses_old: false,
+        formats: 0,
+        literals: Vec::new(),
     };
     let of = checker.check(expr);
     let of = checker.bindings.resolve(&of, true);
     if checker.issues.is_empty() {
         checker.issues = wrong_literals(expr);
+        checker.mixed_literals();
     }
     match checker.issues.is_empty() {
         true => Ok(Checked { of, uses_old: checker.uses_old }),
@@ -54,6 +57,11 @@ fn wrong_literals(expr: &Expr) -> Vec<Issue> {
     issues
 }
 
+/// The type of a field; reserved words need not be escaped here.
+fn field<'a>(object: &'a Object, name: &str) -> Option<&'a Type> {
+    object.fields.get(name).or_else(|| object.fields.get(&format!("__{name}__")))
+}
+
 struct Checker {
     /// Inner ones last.
     variables: Vec<(String, Type)>,
@@ -62,6 +70,17 @@ struct Checker {
     bindings: Bindings,
     issues: Vec<Issue>,
     uses_old: bool,
+    /// How many calls of `format` are around the expression.
+    formats: usize,
+    literals: Vec<Elements>,
+}
+
+/// Elements of a literal: where they are and what they are.
+enum Elements {
+    /// They must have one type.
+    Alike(Vec<(usize, Type)>),
+    /// They must fit the template of the `format` at a place.
+    Formatted(usize, String, Vec<(usize, Type)>),
 }
 
 impl Checker {
@@ -86,22 +105,30 @@ impl Checker {
             Kind::Call(call) => self.call(expr.at, call),
             Kind::List(items) => {
                 let mut joined = None;
+                let mut found = Vec::with_capacity(items.len());
                 for item in items {
                     let of = self.check(&item.value);
                     let of = self.maybe_unwrap(&item.value, of, item.optional);
-                    joined = Some(self.join(&item.value, joined, of));
+                    found.push((item.value.at, of.clone()));
+                    joined = Some(self.join(joined, of));
                 }
+                self.alike(found);
                 Type::list(joined.unwrap_or_else(|| self.bindings.fresh()))
             }
             Kind::Map(entries) => {
                 let (mut keys, mut values) = (None, None);
+                let (mut found_keys, mut found_values) = (Vec::new(), Vec::new());
                 for entry in entries {
                     let key = self.check(&entry.key);
-                    keys = Some(self.join(&entry.key, keys, key));
+                    found_keys.push((entry.key.at, key.clone()));
+                    keys = Some(self.join(keys, key));
                     let value = self.check(&entry.value);
                     let value = self.maybe_unwrap(&entry.value, value, entry.optional);
-                    values = Some(self.join(&entry.value, values, value));
+                    found_values.push((entry.value.at, value.clone()));
+                    values = Some(self.join(values, value));
                 }
+                self.alike(found_keys);
+                self.alike(found_values);
                 let key = keys.unwrap_or_else(|| self.bindings.fresh());
                 Type::map(key, values.unwrap_or_else(|| self.bindings.fresh()))
             }
@@ -120,7 +147,7 @@ impl Checker {
             return self.variables[index].1.clone();
         }
         match declarations::named_type(name) {
-            Some(of) => Type::Type(Arc::new(of)),
+            Some(of) => Type::Meta(Arc::new(of)),
             None => self.undeclared(at, name),
         }
     }
@@ -134,7 +161,7 @@ impl Checker {
         };
         let of = match &target {
             Type::Map(_, value) => (**value).clone(),
-            Type::Object(object) => match object.fields.get(&select.field) {
+            Type::Object(object) => match field(object, &select.field) {
                 Some(of) => of.clone(),
                 None => self.report(at, format!("undefined field '{}'", select.field)),
             },
@@ -161,7 +188,13 @@ impl Checker {
 
     fn call(&mut self, at: usize, call: &Call) -> Type {
         // Arguments first, as the order of complaints shows.
+        let format = call.function == "format";
+        self.formats += usize::from(format);
         let args: Vec<Type> = call.args.iter().map(|arg| self.check(arg)).collect();
+        self.formats -= usize::from(format);
+        if format {
+            self.formatted(at, call);
+        }
         if matches!(call.function.as_str(), "_&&_" | "_||_") {
             return self.logical(&call.args, &args);
         }
@@ -172,6 +205,19 @@ impl Checker {
         let member = target.is_some();
         let args: Vec<Type> = target.into_iter().chain(args).collect();
         self.resolve(at, &call.function, overloads, member, args)
+    }
+
+    /// A template and arguments that are both written out are checked against each other.
+    fn formatted(&mut self, at: usize, call: &Call) {
+        if let Some(Kind::Literal(Literal::String(template))) =
+            call.target.as_ref().map(|target| &target.kind)
+            && let [Expr { kind: Kind::List(items), .. }] = call.args.as_slice()
+        {
+            let before = self.issues.len();
+            let elements = items.iter().map(|item| (item.value.at, self.check(&item.value))).collect();
+            self.issues.truncate(before);
+            self.literals.push(Elements::Formatted(at, template.clone(), elements));
+        }
     }
 
     fn logical(&mut self, exprs: &[Expr], args: &[Type]) -> Type {
@@ -241,11 +287,39 @@ impl Checker {
     }
 
     /// The type of two elements of one literal.
-    fn join(&mut self, expr: &Expr, previous: Option<Type>, current: Type) -> Type {
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         match self.bindings.agree(&previous, &current) {
             true => more_general(&previous, &current).clone(),
-            false => self.mismatch(expr.at, &previous, &current),
+            false => Type::Dyn,
+        }
+    }
+
+    fn alike(&mut self, elements: Vec<(usize, Type)>) {
+        if self.formats == 0 {
+            self.literals.push(Elements::Alike(elements));
+        }
+    }
+
+    /// Literals whose elements differ are refused once all types are known.
+    fn mixed_literals(&mut self) {
+        for elements in std::mem::take(&mut self.literals) {
+            let resolved = |elements: Vec<(usize, Type)>| -> Vec<(usize, Type)> {
+                elements.into_iter().map(|(at, of)| (at, self.bindings.resolve(&of, true))).collect()
+            };
+            match elements {
+                Elements::Alike(elements) => {
+                    let elements = resolved(elements);
+                    let Some((_, first)) = elements.first() else { continue };
+                    if let Some((at, other)) = elements.iter().find(|(_, other)| !other.same(first)) {
+                        self.mismatch(*at, first, other);
+                    }
+                }
+                Elements::Formatted(at, template, elements) => {
+                    let elements = resolved(elements);
+                    self.issues.extend(text_format::objection(at, &template, &elements));
+                }
+            }
         }
     }
 
@@ -329,7 +403,10 @@ impl Checker {
             Type::Dyn | Type::Error | Type::Var(_) => Type::Dyn,
             other => match other.unwrapped() {
                 Some(inner) => inner.clone(),
-                None => return self.no_overload(at, "hasValue", true, std::slice::from_ref(range)),
+                None => {
+                    self.no_overload(at, "hasValue", true, std::slice::from_ref(range));
+                    return self.no_overload(at, "value", true, std::slice::from_ref(range));
+                }
             },
         };
         self.variables.push((fold.variable.clone(), value));

@@ -34,7 +34,7 @@ pub(super) fn named_type(name: &str) -> Option<Type> {
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "null_type" => Type::Null,
         "string" => Type::String,
-        "type" => Type::Type(Arc::new(Type::Dyn)),
+        "type" => Type::Meta(Arc::new(Type::Dyn)),
         "uint" => Type::Uint,
         "google.protobuf.Duration" => Type::Duration,
         "google.protobuf.Timestamp" => Type::Timestamp,
@@ -45,7 +45,11 @@ pub(super) fn named_type(name: &str) -> Option<Type> {
         "net.CIDR" => Type::Opaque(CIDR, Vec::new()),
         "kubernetes.Semver" => Type::Opaque(SEMVER, Vec::new()),
         "kubernetes.NamedFormat" => Type::Opaque(FORMAT, Vec::new()),
-        _ => return None,
+        name => {
+            // Only admission policies have an authorizer, but its functions are known everywhere.
+            let name = AUTHORIZATION.iter().find(|known| **known == name)?;
+            Type::Opaque(name, Vec::new())
+        }
     })
 }
 
@@ -55,6 +59,14 @@ pub(super) const IP: &str = "net.IP";
 pub(super) const CIDR: &str = "net.CIDR";
 pub(super) const SEMVER: &str = "kubernetes.Semver";
 pub(super) const FORMAT: &str = "kubernetes.NamedFormat";
+
+const AUTHORIZATION: [&str; 5] = [
+    "kubernetes.authorization.Authorizer",
+    "kubernetes.authorization.PathCheck",
+    "kubernetes.authorization.GroupCheck",
+    "kubernetes.authorization.ResourceCheck",
+    "kubernetes.authorization.Decision",
+];
 
 /// One function in each line: `.name` is called on its first argument. Single capitals are variables.
 const DECLARATIONS: &str = include_str!("declarations.txt");
@@ -113,7 +125,7 @@ impl Reader<'_> {
                 Type::map(key, param())
             }
             "optional" => Type::Opaque(OPTIONAL, vec![param()]),
-            "type" => Type::Type(Arc::new(param())),
+            "type" => Type::Meta(Arc::new(param())),
             variable if variable.len() == 1 => {
                 let known = self.variables.iter().position(|known| known == variable);
                 let index = known.unwrap_or_else(|| {
@@ -135,7 +147,7 @@ pub(super) fn instantiate(of: &Type, variables: &[Type]) -> Type {
         Type::List(item) => Type::list(go(item)),
         Type::Map(key, value) => Type::map(go(key), go(value)),
         Type::Opaque(name, params) => Type::Opaque(name, params.iter().map(go).collect()),
-        Type::Type(of) => Type::Type(Arc::new(go(of))),
+        Type::Meta(of) => Type::Meta(Arc::new(go(of))),
         plain => plain.clone(),
     }
 }

@@ -1,13 +1,12 @@
 //! Evaluates expressions that were checked.
 
 use std::cell::Cell;
-use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::ast::{Call, Expr, Fold, FoldKind, Kind, Literal, Mode, Select};
+use super::ast::{Call, Expr, Fold, FoldKind, Kind, Mode, Select};
 use super::declarations;
 use super::library;
-use super::value::{Error, Map, Result, Value};
+use super::value::{Error, Key, Map, Result, Value};
 
 /// Steps that one evaluation may take. The real server counts costs, and allows a tenth of this: a rule
 /// that it lets through must never be stopped here, only one that would keep the server busy for long.
@@ -47,7 +46,7 @@ impl Evaluator {
             return Err(Error::new("operation cancelled: actual cost limit exceeded"));
         }
         match &expr.kind {
-            Kind::Literal(literal) => Ok(literal_value(literal)),
+            Kind::Literal(literal) => Ok(Value::literal(literal)),
             Kind::Ident(name) => match scope.find(name) {
                 Some(value) => value.clone().fit(),
                 None if declarations::named_type(name).is_some() => Ok(Value::Type(name.clone().into())),
@@ -76,7 +75,7 @@ impl Evaluator {
                         (true, Value::Optional(Some(value))) => (*value).clone(),
                         (_, value) => value,
                     };
-                    insert(&mut map, key, value)?;
+                    map.insert(place(&key)?, (key, value));
                 }
                 Ok(Value::Map(Rc::new(map)))
             }
@@ -107,7 +106,7 @@ impl Evaluator {
         let field = Value::string(&select.field);
         let found = match operand {
             Value::Map(_) | Value::Object(_) => operand.find(&field)?,
-            _ => return Err(Error::no_such_overload()),
+            _ => None,
         };
         match (select.mode, found) {
             (Mode::Test, found) => Ok(Value::Bool(found.is_some())),
@@ -281,44 +280,21 @@ impl<'a> State<'a> {
             }
             FoldKind::ExistsOne => Ok(Value::Bool(self.count == 1)),
             FoldKind::TransformMap | FoldKind::TransformMapEntry => Ok(Value::Map(Rc::new(self.map))),
-            FoldKind::SortBy => {
-                let mut pairs: Vec<_> = self.keys.into_iter().zip(self.items).collect();
-                let mut failed = None;
-                pairs.sort_by(|(left, _), (right, _)| {
-                    left.compare(right).unwrap_or_else(|error| {
-                        failed = Some(error);
-                        Ordering::Equal
-                    })
-                });
-                match failed {
-                    Some(error) => Err(error),
-                    None => Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect())),
-                }
-            }
+            FoldKind::SortBy => library::lists::sort_by_keys(self.keys, self.items),
             _ => Ok(Value::list(self.items)),
         }
     }
 }
 
+fn place(key: &Value<'_>) -> Result<Key> {
+    key.key().ok_or_else(|| Error::new(format!("unsupported key type: {}", key.type_name())))
+}
+
 fn insert<'a>(map: &mut Map<'a>, key: Value<'a>, value: Value<'a>) -> Result<()> {
-    let Some(place) = key.key() else {
-        return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
-    };
+    let place = place(&key)?;
     if map.contains_key(&place) {
         return Err(Error::new(format!("insert failed: key {key} already exists")));
     }
     map.insert(place, (key, value));
     Ok(())
-}
-
-fn literal_value<'a>(literal: &Literal) -> Value<'a> {
-    match literal {
-        Literal::Null => Value::Null,
-        Literal::Bool(value) => Value::Bool(*value),
-        Literal::Int(value) => Value::Int(*value),
-        Literal::Uint(value) => Value::Uint(*value),
-        Literal::Double(value) => Value::Double(*value),
-        Literal::String(value) => Value::string(value),
-        Literal::Bytes(value) => Value::Bytes(value.as_slice().into()),
-    }
 }

@@ -30,20 +30,27 @@ const SIGNS: [&str; 26] = [
 ];
 const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
 
-/// Splits a source into words, the last of which is its end.
-pub(super) fn tokens(source: &str) -> Result<Vec<Token>, Issue> {
+/// Splits a source into words, the last of which is its end. What is no word is told, and left out.
+pub(super) fn tokens(source: &str, issues: &mut Vec<Issue>) -> Vec<Token> {
     let letters: Vec<char> = source.chars().collect();
     let mut lexer = Lexer { letters: &letters, at: 0 };
     let mut found = Vec::new();
     loop {
         lexer.skip_blanks();
         let at = lexer.at;
-        let word = lexer.word()?;
+        let word = lexer.word();
         let text: String = letters[at..lexer.at].iter().collect();
-        let end = word == Word::End;
-        found.push(Token { at, word, text });
-        if end {
-            return Ok(found);
+        match word {
+            Some(word) => {
+                let end = word == Word::End;
+                found.push(Token { at, word, text });
+                if end {
+                    return found;
+                }
+            }
+            None => {
+                issues.push(Issue::new(at, format!("Syntax error: token recognition error at: '{text}'")))
+            }
         }
     }
 }
@@ -72,16 +79,17 @@ impl Lexer<'_> {
         }
     }
 
-    fn word(&mut self) -> Result<Word, Issue> {
+    /// The next word; `None` after passing letters that are none, up to the one that cannot be.
+    fn word(&mut self) -> Option<Word> {
         if self.at >= self.letters.len() {
-            return Ok(Word::End);
+            return Some(Word::End);
         }
         if let Some((prefix, raw, bytes)) = self.string_prefix() {
             return self.string(prefix, raw, bytes);
         }
         let letter = self.peek(0);
         if letter.is_ascii_digit() || (letter == '.' && self.peek(1).is_ascii_digit()) {
-            return Ok(self.number());
+            return Some(self.number());
         }
         if letter.is_ascii_alphabetic() || letter == '_' {
             let start = self.at;
@@ -89,22 +97,28 @@ impl Lexer<'_> {
                 self.at += 1;
             }
             let name: String = self.letters[start..self.at].iter().collect();
-            return Ok(if KEYWORDS.contains(&name.as_str()) { Word::Sign } else { Word::Ident });
+            return Some(if KEYWORDS.contains(&name.as_str()) { Word::Sign } else { Word::Ident });
         }
         let sign = SIGNS.iter().find(|sign| sign.chars().enumerate().all(|(at, one)| self.peek(at) == one));
         match sign {
             // Alone they are the start of `==` and `&&` and mean nothing.
-            Some(&"=" | &"&") | None => Err(self.unknown(self.at, self.at + 1)),
+            Some(&"=" | &"&") => {
+                self.pass(2);
+                None
+            }
+            None => {
+                self.pass(1);
+                None
+            }
             Some(sign) => {
-                self.at += sign.len();
-                Ok(Word::Sign)
+                self.pass(sign.len());
+                Some(Word::Sign)
             }
         }
     }
 
-    fn unknown(&self, from: usize, to: usize) -> Issue {
-        let text: String = self.letters[from..to.min(self.letters.len())].iter().collect();
-        Issue::new(from, format!("Syntax error: token recognition error at: '{text}'"))
+    fn pass(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.letters.len());
     }
 
     fn number(&mut self) -> Word {
@@ -167,8 +181,7 @@ impl Lexer<'_> {
         None
     }
 
-    fn string(&mut self, prefix: usize, raw: bool, bytes: bool) -> Result<Word, Issue> {
-        let start = self.at;
+    fn string(&mut self, prefix: usize, raw: bool, bytes: bool) -> Option<Word> {
         self.at += prefix;
         let quote = self.peek(0);
         let triple = self.peek(1) == quote && self.peek(2) == quote;
@@ -177,7 +190,7 @@ impl Lexer<'_> {
         let mut value: Vec<u8> = Vec::new();
         loop {
             if self.at >= self.letters.len() {
-                return Err(self.unknown(start, self.at));
+                return None;
             }
             let letter = self.peek(0);
             if (0..width).all(|ahead| self.peek(ahead) == quote) {
@@ -185,16 +198,17 @@ impl Lexer<'_> {
                 break;
             }
             if !triple && matches!(letter, '\n' | '\r') {
-                return Err(self.unknown(start, self.at));
+                self.pass(1);
+                return None;
             }
             if letter == '\\' && !raw {
-                self.escape(bytes, &mut value).ok_or_else(|| self.unknown(start, self.at + 2))?;
+                self.escape(bytes, &mut value)?;
             } else {
                 value.extend(letter.encode_utf8(&mut [0; 4]).bytes());
                 self.at += 1;
             }
         }
-        Ok(match bytes {
+        Some(match bytes {
             true => Word::Bytes(value),
             false => Word::String(String::from_utf8_lossy(&value).into_owned()),
         })
@@ -214,7 +228,10 @@ impl Lexer<'_> {
             'u' => return self.code(2, 4, 16, false, value).filter(|()| !bytes),
             'U' => return self.code(2, 8, 16, false, value).filter(|()| !bytes),
             '0'..='3' => return self.code(1, 3, 8, bytes, value),
-            _ => return None,
+            _ => {
+                self.pass(2);
+                return None;
+            }
         };
         value.push(plain);
         self.at += 2;
@@ -231,7 +248,11 @@ impl Lexer<'_> {
     ) -> Option<()> {
         let mut code = 0;
         for ahead in 0..width {
-            code = code * radix + self.peek(skip + ahead).to_digit(radix)?;
+            let Some(digit) = self.peek(skip + ahead).to_digit(radix) else {
+                self.pass(skip + ahead + 1);
+                return None;
+            };
+            code = code * radix + digit;
         }
         match bytes {
             true => value.push(u8::try_from(code).ok()?),

@@ -51,7 +51,7 @@ fn fold(call: &Call) -> Option<(FoldKind, usize, bool)> {
         ("all", 3) => (FoldKind::All, 2, false),
         ("exists", 2) => (FoldKind::Exists, 1, false),
         ("exists", 3) => (FoldKind::Exists, 2, false),
-        ("exists_one" | "existsOne", 2) => (FoldKind::ExistsOne, 1, false),
+        ("exists_one", 2) => (FoldKind::ExistsOne, 1, false),
         ("exists_one" | "existsOne", 3) => (FoldKind::ExistsOne, 2, false),
         ("map", 2) => (FoldKind::Map, 1, false),
         ("map", 3) => (FoldKind::Map, 1, true),

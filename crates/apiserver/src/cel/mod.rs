@@ -29,7 +29,7 @@ mod validate;
 mod value;
 
 pub use check::check;
-pub use validate::Validator;
+pub use validate::{Findings, Validator};
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! Turns the words of an expression into its tree; macros are expanded on the way.
 
 use super::ast::{Call, Entry, Expr, Item, Kind, Literal, Mode, Select};
+use super::declarations;
 use super::issue::Issue;
 use super::lexer::{Token, Word, tokens};
 use super::macros;
@@ -29,13 +30,19 @@ const RESERVED: [&str; 17] = [
 const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// The tree of a source.
-pub(super) fn parse(source: &str) -> Result<Expr, Issue> {
-    let tokens = tokens(source)?;
-    let mut parser = Parser { tokens: &tokens, next: 0, depth: 0 };
-    let expr = parser.expression()?;
-    match parser.token().word {
-        Word::End => Ok(expr),
-        _ => Err(parser.unexpected("<EOF>")),
+pub(super) fn parse(source: &str) -> Result<Expr, Vec<Issue>> {
+    let mut issues = Vec::new();
+    let tokens = tokens(source, &mut issues);
+    let mut parser = Parser { tokens: &tokens, next: 0, depth: 0, issues };
+    let parsed = parser.whole();
+    let mut issues = parser.issues;
+    match parsed {
+        Ok(expr) if issues.is_empty() => Ok(expr),
+        Ok(_) => Err(issues),
+        Err(last) => {
+            issues.push(last);
+            Err(issues)
+        }
     }
 }
 
@@ -43,6 +50,8 @@ struct Parser<'a> {
     tokens: &'a [Token],
     next: usize,
     depth: usize,
+    /// Slips that could be passed over.
+    issues: Vec<Issue>,
 }
 
 impl<'a> Parser<'a> {
@@ -66,23 +75,52 @@ impl<'a> Parser<'a> {
         self.is(sign).then(|| self.advance().at)
     }
 
+    fn whole(&mut self) -> Result<Expr, Issue> {
+        let expr = self.expression()?;
+        if self.token().word == Word::End {
+            return Ok(expr);
+        }
+        // One word too many is taken for a slip.
+        let how = if self.after().word == Word::End { "extraneous" } else { "mismatched" };
+        Err(self.complaint(how, "<EOF>"))
+    }
+
+    /// The word after the next.
+    fn after(&self) -> &'a Token {
+        &self.tokens[(self.next + 1).min(self.tokens.len() - 1)]
+    }
+
+    /// Passes a sign. A word before it is passed over, and the sign may be missing where what follows it is
+    /// there: that is how the real server's parser recovers.
     fn expect(&mut self, sign: &str) -> Result<usize, Issue> {
-        self.accept(sign).ok_or_else(|| self.unexpected(&format!("'{sign}'")))
+        if let Some(at) = self.accept(sign) {
+            return Ok(at);
+        }
+        let wanted = format!("'{sign}'");
+        let after = self.after();
+        if after.word == Word::Sign && after.text == sign {
+            let issue = self.complaint("extraneous", &wanted);
+            self.issues.push(issue);
+            self.advance();
+            return Ok(self.advance().at);
+        }
+        let token = self.token();
+        let starts = starts_expression(token);
+        if starts == (sign == ":") && !(sign == ":" && token.word == Word::End) {
+            let issue = Issue::new(token.at, format!("Syntax error: missing {wanted} at '{}'", shown(token)));
+            self.issues.push(issue);
+            return Ok(token.at);
+        }
+        Err(self.unexpected(&wanted))
+    }
+
+    fn complaint(&self, how: &str, wanted: &str) -> Issue {
+        let token = self.token();
+        Issue::new(token.at, format!("Syntax error: {how} input '{}' expecting {wanted}", shown(token)))
     }
 
     fn unexpected(&self, wanted: &str) -> Issue {
-        let token = self.token();
-        let text = if token.word == Word::End { "<EOF>" } else { &token.text };
-        let message = match wanted {
-            "<EOF>" => {
-                // What follows decides whether the word is taken for a slip or for the end of sense.
-                let last = self.tokens.len() - 2 == self.next;
-                let how = if last { "extraneous" } else { "mismatched" };
-                format!("Syntax error: {how} input '{text}' expecting <EOF>")
-            }
-            _ => format!("Syntax error: mismatched input '{text}' expecting {wanted}"),
-        };
-        Issue::new(token.at, message)
+        self.complaint("mismatched", wanted)
     }
 
     fn expression(&mut self) -> Result<Expr, Issue> {
@@ -183,6 +221,9 @@ impl<'a> Parser<'a> {
                 return self.tail(Expr { at, kind: Kind::Literal(literal) });
             }
         }
+        if !starts_expression(self.token()) {
+            return Err(self.complaint("extraneous", STARTS));
+        }
         let inner = self.member()?;
         match count % 2 {
             0 => Ok(inner),
@@ -202,7 +243,11 @@ impl<'a> Parser<'a> {
                 let optional = self.accept("?").is_some();
                 let token = self.token();
                 if token.word != Word::Ident {
-                    return Err(self.unexpected(if optional { "IDENTIFIER" } else { "{'?', IDENTIFIER}" }));
+                    if optional || matches!(token.text.as_str(), "true" | "false" | "null") {
+                        return Err(self.unexpected("IDENTIFIER"));
+                    }
+                    let why = format!("Syntax error: no viable alternative at input '.{}'", token.text);
+                    return Err(Issue::new(token.at, why));
                 }
                 self.advance();
                 expr = match self.accept("(").filter(|_| !optional) {
@@ -213,7 +258,11 @@ impl<'a> Parser<'a> {
                     None => {
                         let mode = if optional { Mode::Optional } else { Mode::Value };
                         let select = Select { operand: expr, field: token.text.clone(), mode };
-                        Expr { at, kind: Kind::Select(Box::new(select)) }
+                        let select = Expr { at, kind: Kind::Select(Box::new(select)) };
+                        match select.qualified().filter(|name| declarations::named_type(name).is_some()) {
+                            Some(name) => Expr { at, kind: Kind::Ident(name) },
+                            None => select,
+                        }
                     }
                 };
             } else if let Some(at) = self.accept("[") {
@@ -239,6 +288,10 @@ impl<'a> Parser<'a> {
         target: Option<Expr>,
         args: Vec<Expr>,
     ) -> Result<Expr, Issue> {
+        let full = target.as_ref().and_then(Expr::qualified).map(|prefix| format!("{prefix}.{function}"));
+        if let Some(full) = full.filter(|full| declarations::function(full).is_some()) {
+            return Ok(Expr::call(at, &full, args));
+        }
         let call = Call { function: function.to_owned(), target: target.map(Box::new), args };
         macros::expand(at, call)
     }
@@ -302,6 +355,12 @@ impl<'a> Parser<'a> {
                         _ => Err(self.unexpected("IDENTIFIER")),
                     }
                 }
+                _ if starts_expression(self.after()) => {
+                    let issue = self.complaint("extraneous", STARTS);
+                    self.issues.push(issue);
+                    self.advance();
+                    self.primary()
+                }
                 _ => Err(self.unexpected(STARTS)),
             },
             Word::End => Err(self.unexpected(STARTS)),
@@ -329,10 +388,10 @@ impl<'a> Parser<'a> {
         }
         loop {
             found.push(self.expression()?);
-            if self.accept(close).is_some() {
+            if self.accept(",").is_none() {
+                self.expect(close)?;
                 return Ok(found);
             }
-            self.separator(close)?;
         }
     }
 
@@ -382,5 +441,19 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn shown(token: &Token) -> &str {
+    if token.word == Word::End { "<EOF>" } else { &token.text }
+}
+
+fn starts_expression(token: &Token) -> bool {
+    match token.word {
+        Word::End => false,
+        Word::Sign => {
+            matches!(token.text.as_str(), "[" | "{" | "(" | "." | "-" | "!" | "true" | "false" | "null")
+        }
+        _ => true,
     }
 }

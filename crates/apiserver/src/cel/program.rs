@@ -1,13 +1,12 @@
 //! One rule of a schema, compiled.
 
-use std::sync::Arc;
-
 use serde_json::Value as Json;
 
-use super::ast::Expr;
+use super::ast::{Expr, Kind, Literal};
 use super::checker;
 use super::eval::{Scope, evaluate};
 use super::issue;
+use super::library;
 use super::parser;
 use super::schema::Schema;
 use super::types::Type;
@@ -61,7 +60,9 @@ impl Rule {
             let (expr, checked) =
                 compile(&written.rule, &variables).map_err(|why| format!("compilation failed: {why}"))?;
             match checked.of {
-                Type::Bool => regexes(&expr).map(|()| Program { expr, uses_old: checked.uses_old }),
+                Type::Bool => constants(&expr)
+                    .map(|()| Program { expr, uses_old: checked.uses_old })
+                    .map_err(|why| format!("program {why}")),
                 _ => Err("cel expression must evaluate to a bool".to_owned()),
             }
         });
@@ -73,7 +74,10 @@ impl Rule {
             let (expr, checked) = compile(source, &variables)
                 .map_err(|why| format!("messageExpression compilation failed: {why}"))?;
             match checked.of {
-                Type::String => Ok(expr),
+                Type::String => match constants(&expr) {
+                    Ok(()) => Ok(expr),
+                    Err(why) => Err(format!("messageExpression {why}")),
+                },
                 _ => Err("messageExpression must evaluate to a string".to_owned()),
             }
         });
@@ -125,27 +129,27 @@ fn compile(
     source: &str,
     variables: &[(&str, Type)],
 ) -> std::result::Result<(Expr, checker::Checked), String> {
-    let expr = parser::parse(source).map_err(|wrong| issue::show(&[wrong], source))?;
+    let expr = parser::parse(source).map_err(|wrong| issue::show(&wrong, source))?;
     let checked = checker::check(&expr, variables).map_err(|wrong| issue::show(&wrong, source))?;
     Ok((expr, checked))
 }
 
-/// Patterns of `find` and `findAll` that are written out are compiled with the program.
-fn regexes(expr: &Expr) -> std::result::Result<(), String> {
-    use super::ast::{Kind, Literal};
+/// Patterns and conversions that are written out are worked out once, with the program.
+fn constants(expr: &Expr) -> std::result::Result<(), String> {
     let mut wrong = None;
     expr.visit(&mut |expr| {
-        if let Kind::Call(call) = &expr.kind
-            && matches!(call.function.as_str(), "find" | "findAll")
-            && let Some(Expr { kind: Kind::Literal(Literal::String(regex)), .. }) = call.args.first()
-        {
-            wrong = wrong.take().or_else(|| pattern::objection(regex));
-        }
+        let Kind::Call(call) = &expr.kind else { return };
+        let Some(Expr { kind: Kind::Literal(literal), .. }) = call.args.first() else { return };
+        let why = match (call.function.as_str(), literal) {
+            ("find" | "findAll", Literal::String(regex)) => {
+                pattern::objection(regex).map(|why| format!("error parsing regexp: {why}"))
+            }
+            (function @ ("bool" | "bytes" | "double" | "int" | "string" | "uint"), literal) => {
+                library::call(function, &[Value::literal(literal)]).err().map(|error| error.0)
+            }
+            _ => None,
+        };
+        wrong = wrong.take().or(why);
     });
-    wrong.map_or(Ok(()), |why| Err(format!("program instantiation failed: error parsing regexp: {why}")))
-}
-
-/// The schema of a value as rules at its place see it.
-pub(super) fn visible(schema: &Arc<Schema>, resource: bool) -> Arc<Schema> {
-    if resource { schema.with_metadata() } else { schema.clone() }
+    wrong.map_or(Ok(()), |why| Err(format!("instantiation failed: {why}")))
 }

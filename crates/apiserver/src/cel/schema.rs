@@ -22,6 +22,8 @@ pub(super) struct Schema {
     pub(super) additional: Option<Arc<Schema>>,
     pub(super) items: Option<Arc<Schema>>,
     pub(super) list: ListType,
+    /// What rules see of an embedded resource.
+    pub(super) resource: Option<Arc<Schema>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Schema {
             }
             _ => ListType::Atomic,
         };
-        Schema {
+        let mut parsed = Schema {
             kind: text("type"),
             format: text("format"),
             nullable: flag("nullable"),
@@ -62,12 +64,17 @@ impl Schema {
             additional: object("additionalProperties").map(below),
             items: object("items").map(below),
             list,
+            resource: None,
+        };
+        if parsed.embedded {
+            parsed.resource = Some(parsed.with_metadata());
         }
+        parsed
     }
 
     /// The schema of a whole resource: its type and names are always there, and nothing else of its
     /// metadata is.
-    pub(super) fn with_metadata(self: &Arc<Self>) -> Arc<Schema> {
+    pub(super) fn with_metadata(&self) -> Arc<Schema> {
         let is = |schema: Option<&Arc<Schema>>, kind: &str| schema.is_some_and(|schema| schema.kind == kind);
         let field = |schema: &Schema, name: &str| schema.properties.as_ref()?.get(name).cloned();
         let metadata = field(self, "metadata");
@@ -78,7 +85,7 @@ impl Schema {
             && is(inside("name").as_ref(), "string")
             && is(inside("generateName").as_ref(), "string")
         {
-            return self.clone();
+            return Arc::new(self.copy(self.properties.clone()));
         }
         let string = || Arc::new(Schema { kind: "string".to_owned(), ..Schema::default() });
         let names = ["name", "generateName"].map(|name| (name.to_owned(), string()));
@@ -91,18 +98,23 @@ impl Schema {
         properties.insert("kind".to_owned(), string());
         properties.insert("apiVersion".to_owned(), string());
         properties.insert("metadata".to_owned(), Arc::new(metadata));
-        Arc::new(Schema {
+        Arc::new(self.copy(Some(properties)))
+    }
+
+    fn copy(&self, properties: Option<BTreeMap<String, Arc<Schema>>>) -> Schema {
+        Schema {
             kind: self.kind.clone(),
             format: self.format.clone(),
             nullable: self.nullable,
             int_or_string: self.int_or_string,
             preserve_unknown: self.preserve_unknown,
             embedded: self.embedded,
-            properties: Some(properties),
+            properties,
             additional: self.additional.clone(),
-            items: None,
-            list: ListType::Atomic,
-        })
+            items: self.items.clone(),
+            list: self.list.clone(),
+            resource: None,
+        }
     }
 
     /// The type of values in expressions, named `name` if it is an object; `None` where expressions
@@ -148,6 +160,16 @@ impl Schema {
             "integer" => Type::Int,
             _ => return None,
         })
+    }
+
+    /// Whether rules can see values at all, which needs types all the way down lists and maps.
+    pub(super) fn exposed(&self) -> bool {
+        match self.kind.as_str() {
+            _ if self.int_or_string => true,
+            "array" => self.items.as_ref().is_some_and(|items| items.exposed()),
+            "object" => self.additional.as_ref().is_none_or(|values| values.exposed()),
+            kind => matches!(kind, "string" | "boolean" | "number" | "integer"),
+        }
     }
 
     /// The schema of a property or map value.

@@ -5,7 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
 /// The time of `2006-01-02T15:04:05Z07:00`, with any fraction of a second.
-pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_timestamp(text: &str) -> Option<(Timestamp, Offset)> {
     // What jiff takes beyond RFC 3339, Go does not: lower case, blanks, names of zones.
     let bytes = text.as_bytes();
     let shape = bytes.len() >= 20 && bytes[4] == b'-' && bytes[7] == b'-' && bytes[10] == b'T';
@@ -13,7 +13,16 @@ pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     if !shape || !zone || text.contains(['[', ' ', 't', 'z']) {
         return None;
     }
-    text.parse().ok()
+    let offset = match text.strip_suffix('Z') {
+        Some(_) => Offset::UTC,
+        None => {
+            let (hours, minutes) = text.get(text.len() - 5..)?.split_once(':')?;
+            let seconds = hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60;
+            let sign = if text.as_bytes()[text.len() - 6] == b'-' { -1 } else { 1 };
+            Offset::from_seconds(sign * seconds).ok()?
+        }
+    };
+    Some((text.parse().ok()?, offset))
 }
 
 /// The start of a day, in UTC.
@@ -21,13 +30,16 @@ pub(super) fn parse_date(text: &str) -> Option<Timestamp> {
     if text.len() != 10 {
         return None;
     }
-    parse_timestamp(&format!("{text}T00:00:00Z"))
+    Some(parse_timestamp(&format!("{text}T00:00:00Z"))?.0)
 }
 
 /// The time as `timestamp` values are written.
-pub(super) fn format_timestamp(time: Timestamp) -> String {
+pub(super) fn format_timestamp(time: Timestamp, offset: Offset) -> String {
     // RFC 3339 with as many digits of a second as there are, which is what jiff writes.
-    time.to_string()
+    match offset {
+        Offset::UTC => time.to_string(),
+        offset => time.display_with_offset(offset).to_string(),
+    }
 }
 
 /// The duration in nanoseconds of texts such as `1h30m` and `-1.5s`.
@@ -117,7 +129,7 @@ fn nanoseconds(unit: &str) -> Option<i128> {
 
 /// A duration as CEL writes it: in seconds.
 pub(super) fn format_duration(nanoseconds: i64) -> String {
-    format!("{}s", super::library::convert::double(nanoseconds as f64 / 1e9))
+    format!("{}s", nanoseconds as f64 / 1e9)
 }
 
 /// The date and time of a moment in a zone, given by name or as an offset such as `-08:00`.

@@ -25,7 +25,8 @@ pub(super) enum Type {
     Object(Arc<Object>),
     /// A type of a library, such as `net.IP` or `optional_type`.
     Opaque(&'static str, Vec<Type>),
-    Type(Arc<Type>),
+    /// The type of a type.
+    Meta(Arc<Type>),
     /// A type that is found out as the expression is read.
     Var(usize),
 }
@@ -69,7 +70,7 @@ impl Type {
             Type::List(item) => vec![item],
             Type::Map(key, value) => vec![key, value],
             Type::Opaque(_, params) => params.iter().collect(),
-            Type::Type(of) => vec![of],
+            Type::Meta(of) => vec![of],
             _ => Vec::new(),
         }
     }
@@ -108,7 +109,7 @@ impl fmt::Display for Type {
             Type::Map(..) => "map",
             Type::Object(object) => &object.name,
             Type::Opaque(name, _) => name,
-            Type::Type(_) => "type",
+            Type::Meta(_) => "type",
             Type::Var(_) => "dyn",
         };
         f.write_str(name)?;
@@ -143,7 +144,7 @@ impl Bindings {
             Type::List(item) => Type::list(go(item)),
             Type::Map(key, value) => Type::map(go(key), go(value)),
             Type::Opaque(name, params) => Type::Opaque(name, params.iter().map(go).collect()),
-            Type::Type(of) => Type::Type(Arc::new(go(of))),
+            Type::Meta(of) => Type::Meta(Arc::new(go(of))),
             plain => plain.clone(),
         }
     }
@@ -176,7 +177,7 @@ impl Bindings {
         match (left, right) {
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
             (Type::Null, other) | (other, Type::Null) => other.accepts_null(),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             _ => {
                 left.same_kind(right)
                     && left
@@ -231,7 +232,7 @@ fn says_no_more(left: &Type, right: &Type) -> bool {
     match (left, right) {
         (Type::Dyn | Type::Var(_), _) => true,
         (_, Type::Dyn | Type::Var(_)) => false,
-        (Type::Type(_), Type::Type(_)) => true,
+        (Type::Meta(_), Type::Meta(_)) => true,
         _ => {
             left.same_kind(right)
                 && left

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-use super::escape::escape;
-use super::program::{Rule, visible};
+use super::program::Rule;
 use super::schema::{ListType, Schema};
-use super::types::Type;
 use super::value::Value;
 use super::{SELF, rules};
 use crate::field::{self, Fault, Path};
@@ -34,8 +32,7 @@ impl Validator {
             return None;
         }
         let parsed = Arc::new(Schema::parse(schema));
-        let of = parsed.declared(true, SELF);
-        Node::build(schema, &parsed, true, of).map(|root| Validator { root })
+        Node::build(schema, &parsed, true).map(|root| Validator { root })
     }
 
     /// What is wrong with an object, `old` being what it was before an update.
@@ -73,21 +70,19 @@ struct Node {
     items: Option<Box<Node>>,
     properties: BTreeMap<String, Node>,
     additional: Option<Box<Node>>,
-    all_of: Vec<Node>,
 }
 
 impl Node {
-    /// `written` holds the rules: the schema itself, or one of its `allOf`. Nothing without rules is kept.
-    fn build(written: &Json, schema: &Arc<Schema>, resource: bool, of: Option<Type>) -> Option<Node> {
-        let of = of?;
-        let compiled = match rules(written) {
-            [] => Vec::new(),
-            rules => rules.iter().map(|rule| Rule::compile(rule, &of, schema)).collect(),
-        };
-        let child = |written: &Json, schema: &Arc<Schema>| {
-            let of = schema.declared(schema.embedded, SELF);
-            Node::build(written, schema, schema.embedded, of)
-        };
+    /// Nothing without rules is kept, and nothing that rules cannot see.
+    fn build(written: &Json, schema: &Arc<Schema>, resource: bool) -> Option<Node> {
+        if !schema.exposed() {
+            return None;
+        }
+        let of = Some(rules(written)).filter(|rules| !rules.is_empty());
+        let of = of.and_then(|_| schema.declared(resource, SELF));
+        let compile = |of| rules(written).iter().map(|rule| Rule::compile(rule, &of, schema)).collect();
+        let compiled: Vec<Rule> = of.map(compile).unwrap_or_default();
+        let child = |written: &Json, schema: &Arc<Schema>| Node::build(written, schema, schema.embedded);
         let below = |key: &str, schema: &Option<Arc<Schema>>| {
             let written = written.get(key).filter(|written| written.is_object())?;
             child(written, schema.as_ref()?).map(Box::new)
@@ -95,32 +90,20 @@ impl Node {
         let mut properties = BTreeMap::new();
         for (name, written) in written.get("properties").and_then(Json::as_object).into_iter().flatten() {
             let Some(schema) = schema.properties.as_ref().and_then(|all| all.get(name)) else { continue };
-            // Of metadata, rules see only the names.
-            if resource && name == "metadata" && escape(name).is_some() && of_metadata(&of) {
-                continue;
-            }
             if let Some(node) = child(written, schema) {
                 properties.insert(name.clone(), node);
             }
         }
-        let all_of = written.get("allOf").and_then(Json::as_array).into_iter().flatten();
-        let all_of: Vec<Node> =
-            all_of.filter_map(|written| Node::build(written, schema, resource, Some(of.clone()))).collect();
         let items = below("items", &schema.items);
         let additional = below("additionalProperties", &schema.additional);
-        let empty = compiled.is_empty()
-            && all_of.is_empty()
-            && items.is_none()
-            && additional.is_none()
-            && properties.is_empty();
+        let empty = compiled.is_empty() && items.is_none() && additional.is_none() && properties.is_empty();
         (!empty).then(|| Node {
             schema: schema.clone(),
-            visible: visible(schema, resource),
+            visible: if resource { schema.with_metadata() } else { schema.clone() },
             rules: compiled,
             items,
             properties,
             additional,
-            all_of,
         })
     }
 
@@ -137,10 +120,6 @@ impl Node {
         }
         let old = old.filter(|old| !old.is_null());
         self.run_rules(path, new, old, history, findings);
-        for node in &self.all_of {
-            let history = History { current: None, parent: history.parent };
-            node.validate(path, new, old, history, findings);
-        }
         match new {
             Json::Array(items) => self.validate_items(path, items, old, history, findings),
             Json::Object(fields) => self.validate_fields(path, fields, old, history, findings),
@@ -209,11 +188,11 @@ impl Node {
             if program.uses_old && before.is_none() && !rule.written.optional_old {
                 continue;
             }
-            let before = match rule.written.optional_old {
+            let seen = match rule.written.optional_old {
                 true => Some(before.clone().map_or(Value::Optional(None), Value::some)),
                 false => before.clone(),
             };
-            match program.run(&value, before.as_ref()) {
+            match program.run(&value, seen.as_ref()) {
                 Ok(Value::Bool(true)) => continue,
                 Ok(_) => {}
                 Err(error) => {
@@ -233,6 +212,7 @@ impl Node {
                     continue;
                 }
             }
+            // A message never sees an optional value, even where its rule does.
             let error = failure(rule, path, new, kind, rule.failure(&value, before.as_ref()));
             match !program.uses_old && history.unchanged() {
                 true => findings.warnings.push(error.to_string()),
@@ -240,12 +220,6 @@ impl Node {
             }
         }
     }
-}
-
-/// Whether metadata is as the server defines it: the CRD's own schema of it is not looked at.
-fn of_metadata(of: &Type) -> bool {
-    let Type::Object(root) = of else { return false };
-    matches!(root.fields.get("metadata"), Some(Type::Object(metadata)) if metadata.fields.len() == 2)
 }
 
 fn failure(rule: &Rule, path: &Path, new: &Json, kind: &str, detail: String) -> field::Error {

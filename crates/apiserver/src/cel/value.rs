@@ -10,8 +10,10 @@ use std::rc::Rc;
 
 use base64::Engine;
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use serde_json::{Map as JsonMap, Value as Json};
 
+use super::ast::Literal;
 use super::escape::{escape, unescape};
 use super::library::semver::Semver;
 use super::library::url::Url;
@@ -46,7 +48,8 @@ pub(super) enum Value<'a> {
     Bytes(Rc<[u8]>),
     /// In nanoseconds.
     Duration(i64),
-    Timestamp(Timestamp),
+    /// A moment, and how far from UTC it was written.
+    Timestamp(Timestamp, Offset),
     List(Rc<List<'a>>),
     Map(Rc<Map<'a>>),
     Object(Object<'a>),
@@ -103,6 +106,18 @@ impl<'a> Value<'a> {
         Value::Optional(Some(Rc::new(value)))
     }
 
+    pub(super) fn literal(literal: &Literal) -> Self {
+        match literal {
+            Literal::Null => Value::Null,
+            Literal::Bool(value) => Value::Bool(*value),
+            Literal::Int(value) => Value::Int(*value),
+            Literal::Uint(value) => Value::Uint(*value),
+            Literal::Double(value) => Value::Double(*value),
+            Literal::String(value) => Value::string(value),
+            Literal::Bytes(value) => Value::Bytes(value.as_slice().into()),
+        }
+    }
+
     /// What a schema makes of a part of the object.
     pub(super) fn read(json: &'a Json, schema: &'a Schema) -> Self {
         read(json, schema).unwrap_or_else(|error| Value::Unfit(error.0.into()))
@@ -127,7 +142,7 @@ impl<'a> Value<'a> {
             Value::String(_) => "string",
             Value::Bytes(_) => "bytes",
             Value::Duration(_) => "google.protobuf.Duration",
-            Value::Timestamp(_) => "google.protobuf.Timestamp",
+            Value::Timestamp(..) => "google.protobuf.Timestamp",
             Value::List(_) => "list",
             Value::Map(_) | Value::Object(_) => "map",
             Value::Preserved(_) => "unknown",
@@ -151,7 +166,7 @@ impl<'a> Value<'a> {
             (Value::String(left), Value::String(right)) => left == right,
             (Value::Bytes(left), Value::Bytes(right)) => left == right,
             (Value::Duration(left), Value::Duration(right)) => left == right,
-            (Value::Timestamp(left), Value::Timestamp(right)) => left == right,
+            (Value::Timestamp(left, _), Value::Timestamp(right, _)) => left == right,
             (Value::Type(left), Value::Type(right)) => left == right,
             (Value::Url(left), Value::Url(right)) => left.text() == right.text(),
             (Value::Quantity(left), Value::Quantity(right)) => **left == **right,
@@ -190,7 +205,7 @@ impl<'a> Value<'a> {
             (Value::String(left), Value::String(right)) => left.cmp(right),
             (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
             (Value::Duration(left), Value::Duration(right)) => left.cmp(right),
-            (Value::Timestamp(left), Value::Timestamp(right)) => left.cmp(right),
+            (Value::Timestamp(left, _), Value::Timestamp(right, _)) => left.cmp(right),
             _ => match numeric(self, other) {
                 Some(Some(order)) => order,
                 Some(None) => return Err(Error::new("NaN values cannot be ordered")),
@@ -259,7 +274,18 @@ impl<'a> Value<'a> {
             }
             Value::Map(map) => map.values().cloned().collect(),
             Value::Object(object) => object.entries(),
-            _ => return Err(Error::no_such_overload()),
+            other => {
+                let name = match other {
+                    Value::Duration(_) => "Duration".to_owned(),
+                    Value::Timestamp(..) => "Timestamp".to_owned(),
+                    Value::Null => "Null".to_owned(),
+                    other => {
+                        let name = other.type_name();
+                        format!("{}{}", name[..1].to_uppercase(), &name[1..])
+                    }
+                };
+                return Err(Error::new(format!("got 'types.{name}', expected iterable type")));
+            }
         })
     }
 }
@@ -426,7 +452,10 @@ fn read<'a>(json: &'a Json, schema: &'a Schema) -> Result<Value<'a>> {
         };
     }
     match (schema.kind.as_str(), json) {
-        ("object", Json::Object(fields)) => Ok(Value::Object(Object { fields, schema })),
+        ("object", Json::Object(fields)) => {
+            let schema = schema.resource.as_deref().unwrap_or(schema);
+            Ok(Value::Object(Object { fields, schema }))
+        }
         ("object", _) => {
             Err(Error::new("invalid data, expected a map for the provided schema with type=object"))
         }
@@ -466,11 +495,11 @@ fn formatted<'a>(text: &str, format: &str) -> Result<Value<'a>> {
             None => wrong("duration", &format!("unable to parse {text} as duration")),
         },
         "date" => match time::parse_date(text) {
-            Some(time) => Ok(Value::Timestamp(time)),
+            Some(time) => Ok(Value::Timestamp(time, Offset::UTC)),
             None => wrong("date formatted string", &format!("cannot parse {text:?}")),
         },
         "date-time" => match time::parse_timestamp(text) {
-            Some(time) => Ok(Value::Timestamp(time)),
+            Some((time, offset)) => Ok(Value::Timestamp(time, offset)),
             None => wrong("date-time formatted string", &format!("cannot parse {text:?}")),
         },
         "byte" => match base64::engine::general_purpose::STANDARD.decode(text) {

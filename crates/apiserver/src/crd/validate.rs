@@ -324,13 +324,22 @@ fn check_validation(validation: Option<&Value>, status: bool, path: &Path, error
         errors.extend(wrong);
     }
     let wrong = schema_rules::validate(schema, &path);
-    if structural && wrong.is_empty() {
-        errors.extend(cel::check(schema, &path));
-    }
+    // A rule is compiled unless the schema that it is about is wrong itself.
+    let mut rules = if structural { cel::check(schema, &path) } else { Vec::new() };
+    rules.retain(|error| {
+        let place = error.path.as_str().split(".x-kubernetes-validations").next().unwrap_or_default();
+        !wrong.iter().any(|wrong| is_below(place, wrong.path.as_str()))
+    });
     errors.extend(wrong);
+    errors.extend(rules);
     if let (Some(why), true) = (unsupported, errors.len() == before) {
         errors.push(Error::invalid(&path, "", why));
     }
+}
+
+/// Whether a path is another one, or below it.
+fn is_below(place: &str, path: &str) -> bool {
+    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 fn root_of_status(schema: &Value, path: &Path) -> Option<Error> {

@@ -90,7 +90,7 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
 
 /// Everything that is wrong with a change.
 pub(crate) fn validate_update(
-    call: &Call,
+    call: &mut Call,
     part: Part,
     new: &mut Value,
     current: &Value,
@@ -109,7 +109,7 @@ pub(crate) fn validate_update(
         }
         (None, _) => {}
         (Some(_), _) => {
-            errors.extend(validate_custom_update(&call.resource, new, current));
+            errors.extend(validate_custom_update(&call.resource, new, current, &mut call.warnings));
             errors.extend(validate_scale(&call.resource, new));
         }
     }
@@ -138,27 +138,46 @@ fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
     let schema = resource.schema();
     let mut errors =
         schema.map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default();
-    validate_rules(resource, object, None, &mut errors);
+    // Nothing can be tolerated in what was not there before, so there are no warnings.
+    validate_rules(resource, object, None, &mut errors, &mut Vec::new());
     errors
 }
 
-fn validate_custom_update(resource: &Resource, new: &Value, current: &Value) -> Vec<field::Error> {
+fn validate_custom_update(
+    resource: &Resource,
+    new: &Value,
+    current: &Value,
+    warnings: &mut Vec<String>,
+) -> Vec<field::Error> {
     let schema = resource.schema();
     let mut errors = schema
         .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
         .unwrap_or_default();
-    validate_rules(resource, new, Some(current), &mut errors);
+    validate_rules(resource, new, Some(current), &mut errors, warnings);
     errors
 }
 
 /// The rules of a CRD, unless what was found already keeps them from making sense.
-fn validate_rules(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut Vec<field::Error>) {
+fn validate_rules(
+    resource: &Resource,
+    new: &Value,
+    old: Option<&Value>,
+    errors: &mut Vec<field::Error>,
+    warnings: &mut Vec<String>,
+) {
     let Some(rules) = resource.custom.as_ref().and_then(|custom| custom.version().rules.as_deref()) else {
         return;
     };
-    match schema::validate::blocks_rules(errors) {
-        Some(blocked) => errors.push(blocked),
-        None => errors.extend(rules.validate(new, old)),
+    if let Some(blocked) = schema::validate::blocks_rules(errors) {
+        errors.push(blocked);
+        return;
+    }
+    let findings = rules.find(new, old);
+    errors.extend(findings.errors);
+    for warning in findings.warnings {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::tz::Offset;
 
 use super::super::time;
 use super::super::value::{Error, Result, Value};
@@ -27,7 +28,7 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Valu
         },
         "duration" => match value {
             Value::Duration(_) => Ok(value.clone()),
-            Value::Int(value) => Ok(Value::Duration(*value)),
+            Value::Int(_) => Err(unconvertible(value, "google.protobuf.Duration")),
             Value::String(text) => {
                 let span = time::parse_duration(text).map(Value::Duration);
                 span.ok_or_else(|| unconvertible(value, "google.protobuf.Duration"))
@@ -35,12 +36,12 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Valu
             _ => return None,
         },
         "timestamp" => match value {
-            Value::Timestamp(_) => Ok(value.clone()),
+            Value::Timestamp(..) => Ok(value.clone()),
             Value::Int(seconds) => Timestamp::from_second(*seconds)
-                .map(Value::Timestamp)
+                .map(|time| Value::Timestamp(time, Offset::UTC))
                 .map_err(|_| Error::new("timestamp overflow")),
             Value::String(text) => {
-                let time = time::parse_timestamp(text).map(Value::Timestamp);
+                let time = time::parse_timestamp(text).map(|(time, offset)| Value::Timestamp(time, offset));
                 time.ok_or_else(|| unconvertible(value, "google.protobuf.Timestamp"))
             }
             _ => return None,
@@ -86,7 +87,7 @@ fn to_int<'a>(value: &Value<'a>) -> Option<Result<Value<'a>>> {
         }
         Value::Double(_) => Err(overflow()),
         Value::Duration(nanoseconds) => Ok(Value::Int(*nanoseconds)),
-        Value::Timestamp(time) => Ok(Value::Int(time.as_second())),
+        Value::Timestamp(time, _) => Ok(Value::Int(time.as_second())),
         Value::String(text) => text.parse().map(Value::Int).map_err(|_| unconvertible(value, "int")),
         _ => return None,
     })
@@ -126,7 +127,7 @@ fn to_string<'a>(value: &Value<'a>) -> Option<Result<Value<'a>>> {
         Value::Uint(value) => value.to_string(),
         Value::Double(value) => double(*value),
         Value::Duration(nanoseconds) => time::format_duration(*nanoseconds),
-        Value::Timestamp(time) => time::format_timestamp(*time),
+        Value::Timestamp(time, offset) => time::format_timestamp(*time, *offset),
         Value::Ip(address) => address.to_string(),
         Value::Cidr(address, width) => format!("{address}/{width}"),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
@@ -148,9 +149,7 @@ pub(in super::super) fn double(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if !(-4..21).contains(&exponent)
-        || (exponent >= 6 && digits.trim_start_matches('-').len() < 2 + exponent as usize)
-    {
+    if !(-4..6).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", exponent.abs());
     }
@@ -190,8 +189,8 @@ fn part_of_time(function: &str) -> Option<Part> {
 
 fn read_time<'a>(part: Part, args: &[Value<'a>]) -> Option<Result<Value<'a>>> {
     let (time, zone) = match args {
-        [Value::Timestamp(time)] => (*time, "UTC"),
-        [Value::Timestamp(time), Value::String(zone)] => (*time, &**zone),
+        [Value::Timestamp(time, _)] => (*time, "UTC"),
+        [Value::Timestamp(time, _), Value::String(zone)] => (*time, &**zone),
         [Value::Duration(span)] => {
             return Some(Ok(Value::Int(match part {
                 Part::Hours => span / 3_600_000_000_000,

@@ -130,15 +130,22 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) {
 }
 
 fn sort<'a>(items: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut sorted = items.to_vec();
-    let mut failed = None;
-    sorted.sort_by(|left, right| {
-        left.compare(right).unwrap_or_else(|error| {
-            failed = Some(error);
-            Ordering::Equal
-        })
-    });
-    failed.map_or_else(|| Ok(Value::list(sorted)), Err)
+    sort_by_keys(items.to_vec(), items.to_vec())
+}
+
+/// The items in the order of their keys.
+pub(in super::super) fn sort_by_keys<'a>(keys: Vec<Value<'a>>, items: Vec<Value<'a>>) -> Result<Value<'a>> {
+    if let Some(first) = keys.first() {
+        if first.compare(first).is_err() {
+            return Err(Error::new("list elements must be comparable"));
+        }
+        if keys.iter().any(|key| key.type_name() != first.type_name()) {
+            return Err(Error::new("list elements must have the same type"));
+        }
+    }
+    let mut pairs: Vec<_> = keys.into_iter().zip(items).collect();
+    pairs.sort_by(|(left, _), (right, _)| left.compare(right).unwrap_or(Ordering::Equal));
+    Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
 fn distinct<'a>(items: &[Value<'a>]) -> Value<'a> {

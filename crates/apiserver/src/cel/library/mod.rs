@@ -3,17 +3,16 @@
 
 pub(super) mod convert;
 mod formats;
-mod lists;
+pub(super) mod lists;
 mod net;
 mod numbers;
 mod quantity;
 pub(super) mod semver;
 mod strings;
-mod text_format;
+pub(super) mod text_format;
 pub(super) mod url;
 
 use super::ast::Literal;
-use super::time;
 use super::value::{Error, Result, Value};
 use crate::schema::validate::pattern;
 
@@ -33,21 +32,24 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<Value<'a>> 
 }
 
 fn no_overload(function: &str, args: &[Value<'_>]) -> Error {
-    // Operators do not tell their operands.
-    if function.contains('_') || function.starts_with('@') {
-        return Error::no_such_overload();
+    match function {
+        // Operators and the functions that take only texts do not tell what they got.
+        "contains" | "startsWith" | "endsWith" => Error::no_such_overload(),
+        operator if operator.contains('_') || operator.starts_with('@') => Error::no_such_overload(),
+        "size" | "matches" | "sort" => Error::new(format!("no such overload: {function}")),
+        _ => {
+            let types: Vec<&str> = args.iter().map(Value::type_name).collect();
+            Error::new(format!("no such overload: {function}({})", types.join(", ")))
+        }
     }
-    let types: Vec<&str> = args.iter().map(Value::type_name).collect();
-    Error::new(format!("no such overload: {function}({})", types.join(", ")))
 }
 
 /// Whether a literal is a valid argument of a function that reads texts.
 pub(super) fn accepts_literal(function: &str, literal: &Literal) -> bool {
     match (function, literal) {
-        ("duration", Literal::String(text)) => time::parse_duration(text).is_some(),
-        ("timestamp", Literal::String(text)) => time::parse_timestamp(text).is_some(),
         ("matches", Literal::String(text)) => pattern::compiled(text).is_some(),
-        _ => true,
+        ("matches", _) => true,
+        _ => call(function, &[Value::literal(literal)]).is_ok(),
     }
 }
 

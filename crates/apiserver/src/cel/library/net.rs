@@ -75,13 +75,49 @@ fn of_address<'a>(function: &str, address: IpAddr) -> Option<Value<'a>> {
 fn address(text: &str) -> Result<IpAddr> {
     let plain = text.split_once('%').map_or(text, |(plain, _)| plain);
     let address: IpAddr = plain.parse().map_err(|_| {
-        let why = format!("ParseAddr({text:?}): unable to parse IP");
+        let why = objection(text);
         Error::new(format!("IP Address {text:?} parse error during conversion from string: {why}"))
     })?;
     if plain != text {
         return Err(Error::new(format!("IP address {text:?} with zone value is not allowed")));
     }
     no_mapped(text, address)
+}
+
+/// Why a text is no address, as Go tells it.
+fn objection(text: &str) -> String {
+    let why = match text.find(['.', ':', '%']).map(|at| text.as_bytes()[at]) {
+        None => "unable to parse IP".to_owned(),
+        Some(b'%') => "missing IPv6 address".to_owned(),
+        Some(b':') => "each colon-separated field must have at least one digit".to_owned(),
+        Some(_) => version_four(text),
+    };
+    format!("ParseAddr({text:?}): {why}")
+}
+
+fn version_four(text: &str) -> String {
+    let mut fields = 0;
+    let mut rest = text;
+    loop {
+        let end = rest.find('.').unwrap_or(rest.len());
+        let field = &rest[..end];
+        if let Some(at) = field.find(|letter: char| !letter.is_ascii_digit()) {
+            return format!("unexpected character (at {:?})", &rest[at..]);
+        }
+        match field {
+            "" => return format!("IPv4 field must have at least one digit (at {rest:?})"),
+            field if field.len() > 1 && field.starts_with('0') => {
+                return "IPv4 field has octet with leading zero".to_owned();
+            }
+            field if field.parse::<u8>().is_err() => return "IPv4 field has value >255".to_owned(),
+            _ => fields += 1,
+        }
+        match rest.get(end + 1..) {
+            Some(_) if fields == 4 => return "IPv4 address too long".to_owned(),
+            Some(tail) => rest = tail,
+            None => return "IPv4 address too short".to_owned(),
+        }
+    }
 }
 
 fn no_mapped(text: &str, address: IpAddr) -> Result<IpAddr> {
@@ -99,8 +135,7 @@ fn network(text: &str) -> Result<(IpAddr, u8)> {
         Error::new(format!("network address parse error during conversion from string: {why}"))
     };
     let (address, width) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
-    let address: IpAddr =
-        address.parse().map_err(|_| wrong(&format!("ParseAddr({address:?}): unable to parse IP")))?;
+    let address: IpAddr = address.parse().map_err(|_| wrong(&objection(address)))?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     let digits = width.bytes().all(|byte| byte.is_ascii_digit()) && (width == "0" || !width.starts_with('0'));
     let bad = || wrong(&format!("bad bits after slash: {width:?}"));

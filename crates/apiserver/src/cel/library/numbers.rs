@@ -44,7 +44,7 @@ fn natural<'a>(result: Option<u64>) -> Result<Value<'a>> {
 }
 
 fn span<'a>(result: Option<i64>) -> Result<Value<'a>> {
-    result.map(Value::Duration).ok_or_else(|| Error::new("duration overflow"))
+    result.map(Value::Duration).ok_or_else(|| Error::new("integer overflow"))
 }
 
 fn plus<'a>(left: &Value<'a>, right: &Value<'a>) -> Option<Result<Value<'a>>> {
@@ -56,11 +56,11 @@ fn plus<'a>(left: &Value<'a>, right: &Value<'a>) -> Option<Result<Value<'a>>> {
         (Value::Bytes(left), Value::Bytes(right)) => Ok(Value::Bytes([&**left, &**right].concat().into())),
         (Value::List(left), Value::List(right)) => left.plus(right).map(|sum| Value::List(Rc::new(sum))),
         (Value::Duration(left), Value::Duration(right)) => span(left.checked_add(*right)),
-        (Value::Timestamp(time), Value::Duration(span)) | (Value::Duration(span), Value::Timestamp(time)) => {
-            time.checked_add(SignedDuration::from_nanos(*span))
-                .map(Value::Timestamp)
-                .map_err(|_| Error::new("timestamp overflow"))
-        }
+        (Value::Timestamp(time, offset), Value::Duration(span))
+        | (Value::Duration(span), Value::Timestamp(time, offset)) => time
+            .checked_add(SignedDuration::from_nanos(*span))
+            .map(|time| Value::Timestamp(time, *offset))
+            .map_err(|_| Error::new("timestamp overflow")),
         _ => return None,
     })
 }
@@ -71,12 +71,12 @@ fn minus<'a>(left: &Value<'a>, right: &Value<'a>) -> Option<Result<Value<'a>>> {
         (Value::Uint(left), Value::Uint(right)) => natural(left.checked_sub(*right)),
         (Value::Double(left), Value::Double(right)) => Ok(Value::Double(left - right)),
         (Value::Duration(left), Value::Duration(right)) => span(left.checked_sub(*right)),
-        (Value::Timestamp(left), Value::Timestamp(right)) => {
+        (Value::Timestamp(left, _), Value::Timestamp(right, _)) => {
             span(i64::try_from(left.duration_since(*right).as_nanos()).ok())
         }
-        (Value::Timestamp(time), Value::Duration(span)) => time
+        (Value::Timestamp(time, offset), Value::Duration(span)) => time
             .checked_sub(SignedDuration::from_nanos(*span))
-            .map(Value::Timestamp)
+            .map(|time| Value::Timestamp(time, *offset))
             .map_err(|_| Error::new("timestamp overflow")),
         _ => return None,
     })

@@ -52,7 +52,28 @@ fn integer(value: &Quantity) -> Option<i64> {
     (whole(rounded)? == *value).then_some(rounded)
 }
 
+/// The digits times their unit, each rounded: close to the amount, as the name says.
 fn approximate(value: &Quantity) -> f64 {
-    let rounded = value.value();
-    if rounded.unsigned_abs() < 1 << 53 { value.milli_value() as f64 / 1000.0 } else { rounded as f64 }
+    let text = value.to_string();
+    let end = text.find(|letter: char| !matches!(letter, '0'..='9' | '.' | '-')).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let factor = match unit {
+        "n" => 1e-9,
+        "u" => 1e-6,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        "E" => 1e18,
+        "Ki" => 2f64.powi(10),
+        "Mi" => 2f64.powi(20),
+        "Gi" => 2f64.powi(30),
+        "Ti" => 2f64.powi(40),
+        "Pi" => 2f64.powi(50),
+        "Ei" => 2f64.powi(60),
+        exponent => format!("1{exponent}").parse().unwrap_or(1.0),
+    };
+    digits.parse::<f64>().unwrap_or_default() * factor
 }

@@ -16,7 +16,7 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Valu
         ("endsWith", [Text(part)]) => Ok(Value::Bool(text.ends_with(&**part))),
         ("matches", [Text(regex)]) => compiled(regex).map(|regex| Value::Bool(regex.is_match(text))),
         ("find", [Text(regex)]) => {
-            compiled(regex).map(|regex| Value::string(regex.find(text).map_or("", |found| found.as_str())))
+            legal(regex).map(|regex| Value::string(regex.find(text).map_or("", |found| found.as_str())))
         }
         ("findAll", [Text(regex)]) => find_all(text, regex, -1),
         ("findAll", [Text(regex), Int(most)]) => find_all(text, regex, *most),
@@ -50,9 +50,13 @@ fn compiled(regex: &str) -> Result<std::sync::Arc<regex::Regex>> {
     })
 }
 
+fn legal(regex: &str) -> Result<std::sync::Arc<regex::Regex>> {
+    compiled(regex).map_err(|error| Error::new(format!("Illegal regex: {}", error.0)))
+}
+
 fn find_all<'a>(text: &str, regex: &str, most: i64) -> Result<Value<'a>> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let regex = compiled(regex)?;
+    let regex = legal(regex)?;
     Ok(Value::list(regex.find_iter(text).take(most).map(|found| Value::string(found.as_str())).collect()))
 }
 

@@ -2,84 +2,171 @@
 
 use std::fmt::Write;
 
+use super::super::issue::Issue;
 use super::super::time;
+use super::super::types::Type;
 use super::super::value::{Error, Result, Value};
 use super::convert::double;
 
 /// Digits after the point unless told otherwise.
 const PRECISION: usize = 6;
+/// More digits than any double has.
+const MOST_DIGITS: usize = 1000;
 
 pub(super) fn format(template: &str, args: &[Value<'_>]) -> Result<String> {
+    let mut used = 0;
     let mut out = String::new();
-    let mut letters = template.chars();
-    let mut args = args.iter().enumerate();
-    while let Some(letter) = letters.next() {
-        if letter != '%' {
-            out.push(letter);
-            continue;
-        }
-        let mut verb = letters.next().ok_or_else(|| Error::new("unexpected end of string"))?;
-        if verb == '%' {
-            out.push('%');
-            continue;
-        }
-        let mut precision = PRECISION;
-        if verb == '.' {
-            let mut digits = String::new();
-            loop {
-                verb =
-                    letters.next().ok_or_else(|| Error::new("could not find end of precision specifier"))?;
-                if !verb.is_ascii_digit() {
-                    break;
+    for part in parts(template) {
+        match part.map_err(Error)? {
+            Part::Text(letter) => out.push(letter),
+            Part::Clause(verb, precision) => {
+                let arg = args.get(used).ok_or_else(|| Error(format!("index {used} out of range")))?;
+                used += 1;
+                if let Some(why) = refusal(verb, arg.type_name()) {
+                    return Err(Error(why));
                 }
-                digits.push(verb);
+                out.push_str(&one(verb, precision, arg)?);
             }
-            precision = digits.parse().unwrap_or(PRECISION).min(1000);
         }
-        let count = args.len();
-        let Some((_, arg)) = args.next() else {
-            return Err(Error::new(format!("index {count} out of range")));
-        };
-        out.push_str(&one(verb, precision, arg)?);
     }
     Ok(out)
 }
 
-fn one(verb: char, precision: usize, arg: &Value<'_>) -> Result<String> {
-    let wrong = |rule: &str| {
-        let why = format!("error during formatting: {rule}, was given {}", arg.type_name());
-        Err(Error::new(why))
+/// What is wrong with a template and the types of its arguments, which are at these places.
+pub(in super::super) fn objection(at: usize, template: &str, args: &[(usize, Type)]) -> Option<Issue> {
+    let mut used = 0;
+    for part in parts(template) {
+        match part {
+            Err(why) => return Some(Issue::new(at, why)),
+            Ok(Part::Text(_)) => {}
+            Ok(Part::Clause(verb, _)) => {
+                let Some((arg_at, of)) = args.get(used) else {
+                    return Some(Issue::new(at, format!("index {used} out of range")));
+                };
+                used += 1;
+                let name = match of {
+                    Type::Dyn | Type::Error | Type::Var(_) => continue,
+                    Type::List(_) => "list".to_owned(),
+                    Type::Map(..) => "map".to_owned(),
+                    Type::Null => "null_type".to_owned(),
+                    Type::Meta(_) => "type".to_owned(),
+                    Type::Duration => "google.protobuf.Duration".to_owned(),
+                    Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+                    other => other.to_string(),
+                };
+                if let Some(why) = refusal(verb, &name) {
+                    return Some(Issue::new(*arg_at, why));
+                }
+            }
+        }
+    }
+    let (wanted, given) = (used, args.len());
+    (given > wanted).then(|| {
+        let why = format!("too many arguments supplied to string.format (expected {wanted}, got {given})");
+        Issue::new(at, why)
+    })
+}
+
+enum Part {
+    Text(char),
+    /// A verb and its precision.
+    Clause(char, usize),
+}
+
+fn parts(template: &str) -> impl Iterator<Item = std::result::Result<Part, String>> {
+    let mut letters = template.chars();
+    std::iter::from_fn(move || {
+        let letter = letters.next()?;
+        if letter != '%' {
+            return Some(Ok(Part::Text(letter)));
+        }
+        let mut verb = match letters.next() {
+            None => return Some(Err("unexpected end of string".to_owned())),
+            Some('%') => return Some(Ok(Part::Text('%'))),
+            Some(verb) => verb,
+        };
+        let mut precision = PRECISION;
+        if verb == '.' {
+            let mut digits = String::new();
+            loop {
+                match letters.next() {
+                    Some(digit) if digit.is_ascii_digit() => digits.push(digit),
+                    Some(other) => {
+                        verb = other;
+                        break;
+                    }
+                    None => {
+                        let why = "could not parse formatting clause: error while parsing precision: could not find end of precision specifier";
+                        return Some(Err(why.to_owned()));
+                    }
+                }
+            }
+            precision = digits.parse().unwrap_or(PRECISION).min(MOST_DIGITS);
+        }
+        match verb {
+            's' | 'd' | 'f' | 'e' | 'b' | 'o' | 'x' | 'X' => Some(Ok(Part::Clause(verb, precision))),
+            other => {
+                let why =
+                    format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
+                Some(Err(why))
+            }
+        }
+    })
+}
+
+/// Why a verb does not take a type, if so.
+fn refusal(verb: char, of: &str) -> Option<String> {
+    let (types, rule): (&[&str], &str) = match verb {
+        's' => (
+            &[
+                "list",
+                "map",
+                "int",
+                "uint",
+                "double",
+                "bool",
+                "string",
+                "bytes",
+                "type",
+                "null_type",
+                "google.protobuf.Duration",
+                "google.protobuf.Timestamp",
+            ],
+            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+        ),
+        'd' => (&["int", "uint"], "decimal clause can only be used on integers"),
+        'f' => (&["double"], "fixed-point clause can only be used on doubles"),
+        'e' => (&["double"], "scientific clause can only be used on doubles"),
+        'b' => (&["int", "uint", "bool"], "only integers and bools can be formatted as binary"),
+        'o' => (&["int", "uint"], "octal clause can only be used on integers"),
+        _ => (
+            &["int", "uint", "string", "bytes"],
+            "only integers, byte buffers, and strings can be formatted as hex",
+        ),
     };
-    match (verb, arg) {
-        ('s', _) => text(arg),
-        ('d', Value::Int(value)) => Ok(value.to_string()),
-        ('d', Value::Uint(value)) => Ok(value.to_string()),
-        ('d', _) => wrong("decimal clause can only be used on integers"),
-        ('f', Value::Double(value)) => Ok(fixed(*value, precision)),
-        ('f', _) => wrong("fixed-point clause can only be used on doubles"),
-        ('e', Value::Double(value)) => Ok(scientific(*value, precision)),
-        ('e', _) => wrong("scientific clause can only be used on doubles"),
-        ('b', Value::Int(value)) => Ok(signed(*value, |value| format!("{value:b}"))),
-        ('b', Value::Uint(value)) => Ok(format!("{value:b}")),
-        ('b', Value::Bool(value)) => Ok(if *value { "1" } else { "0" }.to_owned()),
-        ('b', _) => wrong("only integers and bools can be formatted as binary"),
-        ('o', Value::Int(value)) => Ok(signed(*value, |value| format!("{value:o}"))),
-        ('o', Value::Uint(value)) => Ok(format!("{value:o}")),
-        ('o', _) => wrong("octal clause can only be used on integers"),
+    (!types.contains(&of)).then(|| format!("error during formatting: {rule}, was given {of}"))
+}
+
+fn one(verb: char, precision: usize, arg: &Value<'_>) -> Result<String> {
+    Ok(match (verb, arg) {
+        ('f', Value::Double(value)) => fixed(*value, precision),
+        ('e', Value::Double(value)) => scientific(*value),
+        ('b', Value::Int(value)) => signed(*value, |value| format!("{value:b}")),
+        ('b', Value::Uint(value)) => format!("{value:b}"),
+        ('b', Value::Bool(value)) => if *value { "1" } else { "0" }.to_owned(),
+        ('o', Value::Int(value)) => signed(*value, |value| format!("{value:o}")),
+        ('o', Value::Uint(value)) => format!("{value:o}"),
         ('x' | 'X', _) => {
             let hex = match arg {
                 Value::Int(value) => signed(*value, |value| format!("{value:x}")),
                 Value::Uint(value) => format!("{value:x}"),
-                Value::String(text) => bytes(text.as_bytes()),
                 Value::Bytes(value) => bytes(value),
-                _ => return wrong("only integers, byte buffers, and strings can be formatted as hex"),
+                other => bytes(text(other)?.as_bytes()),
             };
-            Ok(if verb == 'X' { hex.to_uppercase() } else { hex })
+            if verb == 'X' { hex.to_uppercase() } else { hex }
         }
-        _ => Err(Error::new(format!(
-            "could not parse formatting clause: unrecognized formatting clause \"{verb}\""
-        ))),
-    }
+        _ => text(arg)?,
+    })
 }
 
 fn signed(value: i64, write: impl Fn(u64) -> String) -> String {
@@ -123,30 +210,23 @@ fn fixed(value: f64, precision: usize) -> String {
     }
 }
 
-fn scientific(value: f64, precision: usize) -> String {
-    let written = format!("{value:.precision$e}");
+/// The precision is taken for a width, which numbers of this length always have.
+fn scientific(value: f64) -> String {
+    let written = format!("{value:.PRECISION$e}");
     match written.split_once('e') {
         Some((digits, exponent)) => {
             let exponent: i32 = exponent.parse().unwrap_or_default();
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits} × 10{}", superscript(&format!("{sign}{:02}", exponent.abs())))
+            let sign = if exponent < 0 { "⁻" } else { "" };
+            format!("{digits}×10{sign}{}", superscript(exponent.unsigned_abs()))
         }
         None => written,
     }
 }
 
 /// The locale's way to write exponents.
-fn superscript(text: &str) -> String {
-    let small = |letter| match letter {
-        '-' => '⁻',
-        '+' => '⁺',
-        '1' => '¹',
-        '2' => '²',
-        '3' => '³',
-        '0'..='9' => char::from_u32('⁰' as u32 + letter as u32 - '0' as u32).unwrap_or(letter),
-        other => other,
-    };
-    text.chars().map(small).collect()
+fn superscript(number: u32) -> String {
+    let digits = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    format!("{number:02}").bytes().map(|digit| digits[usize::from(digit - b'0')]).collect()
 }
 
 fn text(arg: &Value<'_>) -> Result<String> {
@@ -172,12 +252,9 @@ fn text(arg: &Value<'_>) -> Result<String> {
         Value::Double(value) => double(*value),
         Value::Type(name) => name.to_string(),
         Value::Duration(span) => time::format_duration(*span),
-        Value::Timestamp(at) => time::format_timestamp(*at),
+        Value::Timestamp(at, offset) => time::format_timestamp(*at, *offset),
         Value::Bytes(value) => String::from_utf8_lossy(value).into_owned(),
-        other => {
-            let why = "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given";
-            return Err(Error::new(format!("{why} {}", other.type_name())));
-        }
+        other => return Err(Error(format!("no formatting function for {}", other.type_name()))),
     })
 }
 
@@ -188,7 +265,7 @@ fn inside(value: &Value<'_>) -> Result<String> {
         Value::Bytes(_) => format!("b{:?}", text(value)?),
         Value::Double(value) => format!("{value:.PRECISION$}"),
         Value::Duration(_) => format!("duration({:?})", text(value)?),
-        Value::Timestamp(_) => format!("timestamp({:?})", text(value)?),
+        Value::Timestamp(..) => format!("timestamp({:?})", text(value)?),
         Value::Unfit(why) => return Err(Error::new(&**why)),
         other => text(other)?,
     })
