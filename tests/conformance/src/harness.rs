@@ -67,8 +67,10 @@ impl Pair {
             Ok(other) => bail!("KOINON_SUBJECT is {other:?}: `stock` and `koinon` are known"),
         };
         let stock = std::thread::spawn(|| Engine::start(Kind::Stock));
-        let subject = Engine::start(subject)?;
-        Ok(Self { stock: stock.join().expect("the start of an engine does not panic")?, subject })
+        let subject = Engine::start(subject);
+        // Even if one fails, the other's start has to come to its end: nobody would stop what it starts later.
+        let stock = stock.join().expect("the start of an engine does not panic");
+        Ok(Self { stock: stock?, subject: subject? })
     }
 }
 
@@ -208,13 +210,17 @@ fn launch(kind: Kind, controllers: Controllers, folder: &Path, port: u16) -> Res
     match kind {
         Kind::Stock => {
             let log = std::fs::File::create(folder.join("cluster.log"))?;
-            let status = Command::new(script())
+            let mut child = Command::new(script())
                 .args([Path::new("start"), folder, Path::new(&port.to_string())])
                 .env("KOINON_CONTROLLERS", if controllers == Controllers::Some { CONTROLLERS } else { "" })
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)
-                .status()?;
+                .spawn()?;
+            let starting = folder.join("starting");
+            std::fs::write(&starting, child.id().to_string())?;
+            let status = child.wait()?;
+            std::fs::remove_file(starting)?;
             let log = || std::fs::read_to_string(folder.join("cluster.log")).unwrap_or_default();
             ensure!(status.success(), "cluster.sh start failed:\n{}", log());
             Ok(None)
@@ -254,7 +260,7 @@ fn launch_koinon(folder: &Path, port: u16) -> Result<Child> {
 
 fn guard(kind: Kind, folder: &Path) -> Result<Child> {
     const WAIT: &str = r#"trap "" INT TERM HUP; cat >/dev/null; "#;
-    const STOCK: &str = r#""$1" stop "$2" >/dev/null 2>&1; "#;
+    const STOCK: &str = r#"[ ! -f "$2/starting" ] || kill -9 "$(cat "$2/starting")" 2>/dev/null; "$1" stop "$2" >/dev/null 2>&1; "#;
     const KOINON: &str = r#"if [ -f "$2/koinon.pid" ]; then pid=$(cat "$2/koinon.pid"); kill "$pid" 2>/dev/null
         for _ in $(seq 200); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
         kill -9 "$pid" 2>/dev/null; fi; "#;
