@@ -33,6 +33,8 @@ pub struct Difference {
     pub signature: String,
     /// What groups it with others of its sort, whatever the resource.
     pub class: String,
+    /// Under what it stands in the list of open differences: method, resource, codes and place.
+    pub key: String,
     /// The resource it is about.
     pub resource: String,
     /// Stock's answer, normalised.
@@ -176,8 +178,11 @@ impl Difference {
             place.split('/').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part }).collect();
         let class =
             format!("{sort} at {}\n    - {}\n    + {}", whereabouts.join("/"), told(&stock), told(&subject));
-        let signature = format!("{sort} {resource} {}/{} at {place}", stock["status"], subject["status"]);
-        Self { steps: steps.to_vec(), signature, class, resource, stock, subject }
+        let codes = format!("{}/{}", stock["status"], subject["status"]);
+        let signature = format!("{sort} {resource} {codes} at {place}");
+        let method = sort.split(' ').next().unwrap_or_default();
+        let key = format!("{method} {resource} {codes} {}", whereabouts.join("/"));
+        Self { steps: steps.to_vec(), signature, class, key, resource, stock, subject }
     }
 
     /// The whole story: the steps, then both answers.

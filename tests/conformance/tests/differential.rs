@@ -39,18 +39,28 @@ async fn every_answer_is_the_same() -> Result<()> {
         .await;
 
     let mut groups: BTreeMap<String, Vec<(u64, Difference)>> = BTreeMap::new();
-    let (mut known, mut failing) = (0, 0);
+    let (mut known, mut open, mut failing) = (0, 0, 0);
+    let mut met: BTreeSet<String> = BTreeSet::new();
     for (seed, outcome) in outcomes {
         let outcome = outcome?;
         known += outcome.known;
-        failing += usize::from(!outcome.differences.is_empty());
-        for found in outcome.differences {
+        met.extend(outcome.differences.iter().map(|found| found.key.clone()));
+        let (listed, new): (Vec<_>, Vec<_>) =
+            outcome.differences.into_iter().partition(|found| is_open(&found.key));
+        open += listed.len();
+        let new = if new.is_empty() { new } else { again(stock, subject, seed, new).await? };
+        failing += usize::from(!new.is_empty());
+        for found in new {
             groups.entry(found.class.clone()).or_default().push((seed, found));
         }
     }
     println!(
-        "{count} sequences from seed {first}: {failing} differ; {known} answers with a known difference"
+        "{count} sequences from seed {first}: {failing} differ; {known} answers with a known difference, {open} with \
+         an open one"
     );
+    if let Some(file) = std::env::var_os("KOINON_OPEN") {
+        std::fs::write(file, met.into_iter().map(|key| key + "\n").collect::<String>())?;
+    }
     if groups.is_empty() {
         return Ok(());
     }
@@ -68,6 +78,28 @@ async fn every_answer_is_the_same() -> Result<()> {
         std::fs::write(std::path::Path::new(&folder).join("differential.txt"), &report)?;
     }
     anyhow::bail!("the servers differ\n{report}")
+}
+
+/// Differences that are to be mended yet; `docs/differences.md` tells their sorts. A new one fails.
+fn is_open(key: &str) -> bool {
+    include_str!("../data/open-differences.txt").lines().any(|line| line == key)
+}
+
+/// A sequence whose answers differ runs once more: what does not show again was a matter of time.
+async fn again(
+    stock: &Client,
+    subject: &Client,
+    seed: u64,
+    found: Vec<Difference>,
+) -> Result<Vec<Difference>> {
+    let steps = generate::sequence(seed);
+    let once_more = compare::run(stock, subject, &format!("s{seed}-again"), &steps).await?;
+    let shows = |one: &Difference| once_more.differences.iter().any(|other| other.key == one.key);
+    let (lasting, passing): (Vec<_>, Vec<_>) = found.into_iter().partition(shows);
+    for one in passing {
+        println!("seed {seed}: did not show again: {}", one.key);
+    }
+    Ok(lasting)
 }
 
 /// The report of one group, its smallest sequence made smaller where the group is among the largest.

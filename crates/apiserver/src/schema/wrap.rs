@@ -27,7 +27,7 @@ fn wrap(set: &Set, id: NodeId, scalar: GoScalar, value: &mut Value) {
         }
         (Shape::Integer, value) => {
             let whole = value.as_f64().filter(|_| value.is_f64()).filter(|number| number.fract() == 0.0);
-            let number = value.as_i64().or(whole.map(|number| number as i64));
+            let number = value.as_i64().or_else(|| whole.map(|number| number as i64));
             match (scalar, number) {
                 (GoScalar::Int32, Some(number)) => *value = (number as i32).into(),
                 (_, Some(number)) if whole.is_some() => *value = number.into(),
