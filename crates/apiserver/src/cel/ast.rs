@@ -5,6 +5,8 @@
 pub(super) struct Expr {
     pub(super) at: usize,
     pub(super) kind: Kind,
+    /// How many expressions are inside each other here.
+    pub(super) depth: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -97,9 +99,14 @@ pub(super) enum FoldKind {
 }
 
 impl Expr {
+    pub(super) fn new(at: usize, kind: Kind) -> Expr {
+        let mut depth = 0;
+        kind.each_child(&mut |child| depth = depth.max(child.depth));
+        Expr { at, kind, depth: depth + 1 }
+    }
+
     pub(super) fn call(at: usize, function: &str, args: Vec<Expr>) -> Expr {
-        let call = Call { function: function.to_owned(), target: None, args };
-        Expr { at, kind: Kind::Call(call) }
+        Expr::new(at, Kind::Call(Call { function: function.to_owned(), target: None, args }))
     }
 
     /// The dotted name that an expression spells, such as `ip.isCanonical`.
@@ -116,24 +123,30 @@ impl Expr {
     /// Visits this expression and all below it, parents first.
     pub(super) fn visit<'a>(&'a self, look: &mut dyn FnMut(&'a Expr)) {
         look(self);
-        match &self.kind {
+        self.kind.each_child(&mut |child| child.visit(look));
+    }
+}
+
+impl Kind {
+    fn each_child<'a>(&'a self, look: &mut dyn FnMut(&'a Expr)) {
+        match self {
             Kind::Literal(_) | Kind::Ident(_) | Kind::Message(_) => {}
-            Kind::Select(select) => select.operand.visit(look),
+            Kind::Select(select) => look(&select.operand),
             Kind::Call(call) => {
-                call.target.iter().for_each(|target| target.visit(look));
-                call.args.iter().for_each(|arg| arg.visit(look));
+                call.target.iter().for_each(|target| look(target));
+                call.args.iter().for_each(look);
             }
-            Kind::List(items) => items.iter().for_each(|item| item.value.visit(look)),
+            Kind::List(items) => items.iter().for_each(|item| look(&item.value)),
             Kind::Map(entries) => {
                 for entry in entries {
-                    entry.key.visit(look);
-                    entry.value.visit(look);
+                    look(&entry.key);
+                    look(&entry.value);
                 }
             }
             Kind::Fold(fold) => {
-                fold.range.visit(look);
-                fold.filter.iter().for_each(|filter| filter.visit(look));
-                fold.body.visit(look);
+                look(&fold.range);
+                fold.filter.iter().for_each(&mut *look);
+                look(&fold.body);
             }
         }
     }

@@ -47,7 +47,7 @@ fn wrong_literals(expr: &Expr) -> Vec<Issue> {
         expr.visit(&mut |expr| {
             if let Kind::Call(call) = &expr.kind
                 && call.function == function
-                && let Some(Expr { at, kind: Kind::Literal(literal) }) = call.args.first()
+                && let Some(Expr { at, kind: Kind::Literal(literal), .. }) = call.args.first()
                 && !library::accepts_literal(function, literal)
             {
                 issues.push(Issue::new(*at, format!("invalid {function} argument")));

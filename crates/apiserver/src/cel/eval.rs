@@ -8,9 +8,9 @@ use super::declarations;
 use super::library;
 use super::value::{Error, Key, Map, Result, Value};
 
-/// Steps that one evaluation may take. The real server counts costs, and allows a tenth of this: a rule
+/// Steps that one evaluation may take. The real server counts costs, and allows a fifth of this: a rule
 /// that it lets through must never be stopped here, only one that would keep the server busy for long.
-const MOST_STEPS: u64 = 10_000_000;
+const MOST_STEPS: u64 = 5_000_000;
 
 /// Variables that an expression sees, inner ones first.
 pub(super) struct Scope<'s, 'a> {
@@ -43,7 +43,7 @@ impl Evaluator {
     fn eval<'a>(&self, expr: &Expr, scope: &Scope<'_, 'a>) -> Result<Value<'a>> {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() > MOST_STEPS {
-            return Err(Error::new("operation cancelled: actual cost limit exceeded"));
+            return Err(Error::too_much());
         }
         match &expr.kind {
             Kind::Literal(literal) => Ok(Value::literal(literal)),

@@ -1,27 +1,32 @@
 //! What is wrong with the text of an expression, shown the way cel-go shows it.
 
-/// A complaint about a place in the source, counted in characters.
+/// A complaint about a place in the source, counted in characters, or about the whole of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Issue {
-    pub(super) at: usize,
-    pub(super) message: String,
+    at: Option<usize>,
+    message: String,
 }
 
 impl Issue {
     pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
-        Issue { at, message: message.into() }
+        Issue { at: Some(at), message: message.into() }
+    }
+
+    pub(super) fn nowhere(message: impl Into<String>) -> Self {
+        Issue { at: None, message: message.into() }
     }
 
     /// The complaint with the line it is about, and a mark below the place.
     fn show(&self, source: &str) -> String {
+        let Some(at) = self.at else { return format!("ERROR: <input>:-1:0: {}", self.message) };
         let (mut line, mut start) = (1, 0);
-        for (index, letter) in source.chars().enumerate().take(self.at) {
+        for (index, letter) in source.chars().enumerate().take(at) {
             if letter == '\n' {
                 line += 1;
                 start = index + 1;
             }
         }
-        let column = self.at - start;
+        let column = at - start;
         let text: String = source
             .chars()
             .skip(start)

@@ -9,7 +9,7 @@ pub(super) fn expand(at: usize, call: Call) -> Result<Expr, Issue> {
         return has(at, call);
     }
     let Some((kind, variables, filtered)) = fold(&call) else {
-        return Ok(Expr { at, kind: Kind::Call(call) });
+        return Ok(Expr::new(at, Kind::Call(call)));
     };
     let Call { target: Some(range), args, function } = call else { unreachable!("a fold has a target") };
     let mut args = args.into_iter();
@@ -40,7 +40,7 @@ pub(super) fn expand(at: usize, call: Call) -> Result<Expr, Issue> {
         unreachable!("the macro was chosen by its number of arguments")
     };
     let fold = Fold { kind, range: *range, variable, second: names.next(), filter, body };
-    Ok(Expr { at, kind: Kind::Fold(Box::new(fold)) })
+    Ok(Expr::new(at, Kind::Fold(Box::new(fold))))
 }
 
 /// The fold that a call stands for, its number of variables, and whether it has a filter.
@@ -74,7 +74,7 @@ fn has(at: usize, mut call: Call) -> Result<Expr, Issue> {
     match arg.kind {
         Kind::Select(mut select) if select.mode == Mode::Value => {
             select.mode = Mode::Test;
-            Ok(Expr { at, kind: Kind::Select(select) })
+            Ok(Expr::new(at, Kind::Select(select)))
         }
         _ => Err(Issue::new(arg.at, "invalid argument to has() macro")),
     }

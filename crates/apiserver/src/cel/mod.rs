@@ -22,6 +22,7 @@ mod library;
 mod macros;
 mod parser;
 mod program;
+mod room;
 mod schema;
 mod time;
 mod types;

@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
     }
 
     fn whole(&mut self) -> Result<Expr, Issue> {
-        let expr = self.expression()?;
+        let expr = checked(self.expression()?)?;
         if self.token().word == Word::End {
             return Ok(expr);
         }
@@ -126,8 +126,7 @@ impl<'a> Parser<'a> {
     fn expression(&mut self) -> Result<Expr, Issue> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            let why = format!("expression recursion limit exceeded: {DEEPEST}");
-            return Err(Issue::new(self.token().at, why));
+            return Err(Issue::nowhere(format!("expression recursion limit exceeded: {DEEPEST}")));
         }
         let condition = self.logical("||")?;
         let expr = match self.accept("?") {
@@ -192,7 +191,7 @@ impl<'a> Parser<'a> {
         while let Some((_, function)) = signs.iter().find(|(sign, _)| self.is(sign)) {
             let at = self.advance().at;
             let right = below(self)?;
-            left = Expr::call(at, function, vec![left, right]);
+            left = checked(Expr::call(at, function, vec![left, right]))?;
         }
         Ok(left)
     }
@@ -218,7 +217,7 @@ impl<'a> Parser<'a> {
             };
             if let Some(literal) = negative {
                 self.advance();
-                return self.tail(Expr { at, kind: Kind::Literal(literal) });
+                return self.tail(Expr::new(at, Kind::Literal(literal)));
             }
         }
         if !starts_expression(self.token()) {
@@ -239,6 +238,7 @@ impl<'a> Parser<'a> {
     /// Fields, calls and indexes that follow an expression.
     fn tail(&mut self, mut expr: Expr) -> Result<Expr, Issue> {
         loop {
+            expr = checked(expr)?;
             if let Some(at) = self.accept(".") {
                 let optional = self.accept("?").is_some();
                 let token = self.token();
@@ -258,9 +258,9 @@ impl<'a> Parser<'a> {
                     None => {
                         let mode = if optional { Mode::Optional } else { Mode::Value };
                         let select = Select { operand: expr, field: token.text.clone(), mode };
-                        let select = Expr { at, kind: Kind::Select(Box::new(select)) };
+                        let select = Expr::new(at, Kind::Select(Box::new(select)));
                         match select.qualified().filter(|name| declarations::named_type(name).is_some()) {
-                            Some(name) => Expr { at, kind: Kind::Ident(name) },
+                            Some(name) => Expr::new(at, Kind::Ident(name)),
                             None => select,
                         }
                     }
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
                 let name = expr.qualified().unwrap_or_default();
                 let at = self.advance().at;
                 self.fields()?;
-                expr = Expr { at, kind: Kind::Message(name) };
+                expr = Expr::new(at, Kind::Message(name));
             } else {
                 return Ok(expr);
             }
@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
     fn primary(&mut self) -> Result<Expr, Issue> {
         let token = self.token();
         let at = token.at;
-        let literal = |literal: Literal| Ok(Expr { at, kind: Kind::Literal(literal) });
+        let literal = |literal: Literal| Ok(Expr::new(at, Kind::Literal(literal)));
         match &token.word {
             Word::Int(value) => {
                 self.advance();
@@ -341,11 +341,11 @@ impl<'a> Parser<'a> {
                 }
                 "[" => {
                     self.advance();
-                    Ok(Expr { at, kind: Kind::List(self.items()?) })
+                    Ok(Expr::new(at, Kind::List(self.items()?)))
                 }
                 "{" => {
                     self.advance();
-                    Ok(Expr { at, kind: Kind::Map(self.entries()?) })
+                    Ok(Expr::new(at, Kind::Map(self.entries()?)))
                 }
                 "." => {
                     // A leading dot makes a name absolute, and there is only one container.
@@ -377,7 +377,7 @@ impl<'a> Parser<'a> {
                 let args = self.list_until(")")?;
                 self.called(open, &token.text, None, args)
             }
-            None => Ok(Expr { at: token.at, kind: Kind::Ident(token.text.clone()) }),
+            None => Ok(Expr::new(token.at, Kind::Ident(token.text.clone()))),
         }
     }
 
@@ -441,6 +441,14 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses an expression in which too many others are inside each other.
+fn checked(expr: Expr) -> Result<Expr, Issue> {
+    match expr.depth > DEEPEST {
+        true => Err(Issue::nowhere("max recursion depth exceeded")),
+        false => Ok(expr),
     }
 }
 

@@ -8,6 +8,7 @@ use super::eval::{Scope, evaluate};
 use super::issue;
 use super::library;
 use super::parser;
+use super::room;
 use super::schema::Schema;
 use super::types::Type;
 use super::value::{Result, Value};
@@ -47,6 +48,11 @@ pub(super) struct Program {
 impl Rule {
     /// Compiles a rule for values of a type.
     pub(super) fn compile(rule: &Json, of: &Type, schema: &Schema) -> Rule {
+        let levels = room::levels(text(rule, "rule")).max(room::levels(text(rule, "messageExpression")));
+        room::with_room(levels, || Self::compile_here(rule, of, schema))
+    }
+
+    fn compile_here(rule: &Json, of: &Type, schema: &Schema) -> Rule {
         let written = Written {
             rule: text(rule, "rule").to_owned(),
             message: text(rule, "message").to_owned(),
@@ -83,6 +89,13 @@ impl Rule {
         });
         let field = field_path::normalized(text(rule, "fieldPath"), schema).unwrap_or_default();
         Rule { written, program, message, field }
+    }
+
+    /// How deep its expressions are.
+    pub(super) fn depth(&self) -> usize {
+        let program = self.program.iter().flatten().map(|program| program.expr.depth);
+        let message = self.message.iter().flatten().map(|message| message.depth);
+        program.chain(message).max().unwrap_or_default()
     }
 
     /// What names the rule in messages about it.

@@ -82,3 +82,43 @@ fn rules_judge_as_on_a_stock_server() {
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Whoever writes a rule must not be able to bring the server down with it.
+#[test]
+fn rules_without_measure_are_stopped() {
+    let judged = |rule: &str| {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule, "message": "m"}]});
+        let validator = Validator::compile(&schema).expect("the schema has rules");
+        let errors = validator.validate(&json!({}), None);
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let limit = "<nil>: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: m";
+    let nested = |open: &str, middle: &str, close: &str, times: usize| {
+        format!("{}{middle}{}", open.repeat(times), close.repeat(times))
+    };
+    let deep = ["expression recursion limit exceeded: 250", "max recursion depth exceeded"]
+        .map(|why| format!("<nil>: Invalid value: \"object\": rule compile error: compilation failed: ERROR: <input>:-1:0: {why}"));
+    let cases = [
+        (nested("(", "true", ")", 249), ""),
+        (nested("(", "true", ")", 260), &deep[0]),
+        (nested("[", "", "]", 249) + " == []", ""),
+        (nested("", "true", " == true", 249), ""),
+        (nested("", "true", " == true", 260), &deep[1]),
+        (nested("(", "true", " == true)", 240), ""),
+        (nested("(", "true", &(" == true".repeat(200) + ")"), 200), &deep[1]),
+        (["true"; 5000].join(" || "), ""),
+        ("'a'".to_owned() + &".replace('a', 'aaaaaaaaaa')".repeat(30) + " == ''", limit),
+        ("lists.range(1000000000).size() == 0".to_owned(), limit),
+        (
+            "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))"
+                .to_owned(),
+            limit,
+        ),
+    ];
+    for (rule, wanted) in cases {
+        let found = judged(&rule);
+        // Comparing nested lists fails, and that is no matter here.
+        let found = if wanted.is_empty() { found.replace("<nil>: Invalid value: m", "") } else { found };
+        assert_eq!(found, wanted, "{}", &rule[..rule.len().min(80)]);
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use super::program::Rule;
+use super::room::with_room;
 use super::schema::{ListType, Schema};
 use super::value::Value;
 use super::{SELF, rules};
@@ -15,6 +16,8 @@ use crate::field::{self, Fault, Path};
 #[derive(Debug)]
 pub struct Validator {
     root: Node,
+    /// How deep the deepest expression is.
+    depth: usize,
 }
 
 /// What rules found in an object.
@@ -32,7 +35,9 @@ impl Validator {
             return None;
         }
         let parsed = Arc::new(Schema::parse(schema));
-        Node::build(schema, &parsed, true).map(|root| Validator { root })
+        let root = Node::build(schema, &parsed, true)?;
+        let depth = root.depth();
+        Some(Validator { root, depth })
     }
 
     /// What is wrong with an object, `old` being what it was before an update.
@@ -42,6 +47,10 @@ impl Validator {
 
     /// The same, with the failures that are only told as warnings.
     pub fn find(&self, new: &Json, old: Option<&Json>) -> Findings {
+        with_room(self.depth, || self.find_here(new, old))
+    }
+
+    fn find_here(&self, new: &Json, old: Option<&Json>) -> Findings {
         let mut findings = Findings::default();
         let history = match old {
             Some(old) => {
@@ -105,6 +114,12 @@ impl Node {
             properties,
             additional,
         })
+    }
+
+    fn depth(&self) -> usize {
+        let below = self.properties.values().chain(self.items.as_deref()).chain(self.additional.as_deref());
+        let own = self.rules.iter().map(Rule::depth);
+        own.chain(below.map(Node::depth)).max().unwrap_or_default()
     }
 
     fn validate<'a>(

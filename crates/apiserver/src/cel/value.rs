@@ -32,10 +32,19 @@ impl Error {
         Error(why.into())
     }
 
+    /// A result that would take too much memory. The real server, which counts costs, stops long before.
+    pub(super) fn too_much() -> Self {
+        Error("operation cancelled: actual cost limit exceeded".to_owned())
+    }
+
     pub(super) fn no_such_overload() -> Self {
         Error("no such overload".to_owned())
     }
 }
+
+/// Longer texts and lists are not made: objects are much smaller.
+pub(super) const LONGEST_TEXT: usize = 16 << 20;
+pub(super) const LONGEST_LIST: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) enum Value<'a> {
@@ -354,6 +363,9 @@ impl<'a> List<'a> {
 
     /// The concatenation; sets and maps keep each item once.
     pub(super) fn plus(&self, other: &List<'a>) -> Result<List<'a>> {
+        if self.items.len() + other.items.len() > LONGEST_LIST {
+            return Err(Error::too_much());
+        }
         let mut sum = List { items: self.items.clone(), kind: self.kind.clone() };
         for item in &other.items {
             let known = match &self.kind {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::super::value::{Error, List, Result, Value};
+use super::super::value::{Error, LONGEST_LIST, List, Result, Value};
 
 pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Value<'a>>> {
     if let ("lists.range", [Value::Int(end)]) = (function, args) {
@@ -37,12 +37,9 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Valu
     })
 }
 
-/// Longer ranges are of no use to a rule, and would only take memory.
-const LONGEST: i64 = 1_000_000;
-
 fn range<'a>(end: i64) -> Result<Value<'a>> {
-    if end > LONGEST {
-        return Err(Error::new("operation cancelled: actual cost limit exceeded"));
+    if end > LONGEST_LIST as i64 {
+        return Err(Error::too_much());
     }
     Ok(Value::list((0..end).map(Value::Int).collect()))
 }
@@ -116,17 +113,21 @@ fn flatten<'a>(list: &List<'a>, depth: i64) -> Result<Value<'a>> {
         return Err(Error::new("level must be non-negative"));
     }
     let mut flat = Vec::new();
-    flatten_into(list, depth, &mut flat);
+    flatten_into(list, depth, &mut flat)?;
     Ok(Value::list(flat))
 }
 
-fn flatten_into<'a>(list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) {
+fn flatten_into<'a>(list: &List<'a>, depth: i64, flat: &mut Vec<Value<'a>>) -> Result<()> {
     for item in &list.items {
         match item {
-            Value::List(inner) if depth > 0 => flatten_into(inner, depth - 1, flat),
+            Value::List(inner) if depth > 0 => flatten_into(inner, depth - 1, flat)?,
             other => flat.push(other.clone()),
         }
+        if flat.len() > LONGEST_LIST {
+            return Err(Error::too_much());
+        }
     }
+    Ok(())
 }
 
 fn sort<'a>(items: &[Value<'a>]) -> Result<Value<'a>> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use jiff::SignedDuration;
 
-use super::super::value::{Error, Result, Value};
+use super::super::value::{Error, LONGEST_TEXT, Result, Value};
 
 pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Value<'a>>> {
     let [left, right] = args else { return alone(function, args) };
@@ -52,6 +52,12 @@ fn plus<'a>(left: &Value<'a>, right: &Value<'a>) -> Option<Result<Value<'a>>> {
         (Value::Int(left), Value::Int(right)) => whole(left.checked_add(*right)),
         (Value::Uint(left), Value::Uint(right)) => natural(left.checked_add(*right)),
         (Value::Double(left), Value::Double(right)) => Ok(Value::Double(left + right)),
+        (Value::String(left), Value::String(right)) if left.len() + right.len() > LONGEST_TEXT => {
+            Err(Error::too_much())
+        }
+        (Value::Bytes(left), Value::Bytes(right)) if left.len() + right.len() > LONGEST_TEXT => {
+            Err(Error::too_much())
+        }
         (Value::String(left), Value::String(right)) => Ok(Value::string(format!("{left}{right}"))),
         (Value::Bytes(left), Value::Bytes(right)) => Ok(Value::Bytes([&**left, &**right].concat().into())),
         (Value::List(left), Value::List(right)) => left.plus(right).map(|sum| Value::List(Rc::new(sum))),

@@ -1,6 +1,6 @@
 //! Functions on texts.
 
-use super::super::value::{Error, Result, Value};
+use super::super::value::{Error, LONGEST_TEXT, Result, Value};
 use super::text_format;
 use crate::schema::validate::pattern;
 
@@ -28,11 +28,8 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Option<Result<Valu
         ("lowerAscii", []) => Ok(Value::string(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Value::string(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Value::string(text.trim())),
-        ("replace", [Text(old), Text(new)]) => Ok(Value::string(text.replace(&**old, new))),
-        ("replace", [Text(old), Text(new), Int(most)]) => Ok(match usize::try_from(*most) {
-            Ok(most) => Value::string(text.replacen(&**old, new, most)),
-            Err(_) => Value::string(text.replace(&**old, new)),
-        }),
+        ("replace", [Text(old), Text(new)]) => replace(text, old, new, -1),
+        ("replace", [Text(old), Text(new), Int(most)]) => replace(text, old, new, *most),
         ("split", [Text(separator)]) => Ok(split(text, separator, -1)),
         ("split", [Text(separator), Int(most)]) => Ok(split(text, separator, *most)),
         ("substring", [Int(start)]) => substring(text, *start, None),
@@ -126,6 +123,15 @@ fn split<'a>(text: &str, separator: &str, most: i64) -> Value<'a> {
     Value::list(parts)
 }
 
+fn replace<'a>(text: &str, old: &str, new: &str, most: i64) -> Result<Value<'a>> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let count = text.matches(old).count().min(most);
+    match count.saturating_mul(new.len()).saturating_add(text.len()) > LONGEST_TEXT {
+        true => Err(Error::too_much()),
+        false => Ok(Value::string(text.replacen(old, new, most))),
+    }
+}
+
 fn substring<'a>(text: &str, start: i64, end: Option<i64>) -> Result<Value<'a>> {
     let letters: Vec<char> = text.chars().collect();
     let length = letters.len() as i64;
@@ -154,7 +160,11 @@ fn join<'a>(items: &[Value<'a>], rest: &[Value<'a>]) -> Option<Result<Value<'a>>
             other => return Some(Err(Error::new(format!("join: invalid input: {other}")))),
         }
     }
-    Some(Ok(Value::string(parts.join(separator))))
+    let length: usize = parts.iter().map(|part| part.len() + separator.len()).sum();
+    match length > LONGEST_TEXT {
+        true => Some(Err(Error::too_much())),
+        false => Some(Ok(Value::string(parts.join(separator)))),
+    }
 }
 
 fn quote(text: &str) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::super::issue::Issue;
 use super::super::time;
 use super::super::types::Type;
-use super::super::value::{Error, Result, Value};
+use super::super::value::{Error, LONGEST_TEXT, Result, Value};
 use super::convert::double;
 
 /// Digits after the point unless told otherwise.
@@ -26,6 +26,9 @@ pub(super) fn format(template: &str, args: &[Value<'_>]) -> Result<String> {
                     return Err(Error(why));
                 }
                 out.push_str(&one(verb, precision, arg)?);
+                if out.len() > LONGEST_TEXT {
+                    return Err(Error::too_much());
+                }
             }
         }
     }
