@@ -39,8 +39,10 @@ struct Options {
 
 impl Options {
     fn parse(call: &Call, body: &[u8]) -> Result<Options> {
-        let mut options = Options { dry_run: call.query.dry_run("DeleteOptions")?, ..Options::default() };
+        let mut options = Options::default();
+        // A body speaks for itself: what the query says then counts for nothing.
         if body.is_empty() {
+            options.dry_run = call.query.dry_run("DeleteOptions")?;
             options.grace = call.query.number("gracePeriodSeconds")?;
             options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
             options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
