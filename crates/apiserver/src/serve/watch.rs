@@ -258,7 +258,7 @@ impl Stream {
             // Behind these is a plain number, whatever their JSON says.
             if matches!(
                 &*self.call.resource.storage,
-                "apps/deployments" | "apps/replicasets" | "apps/statefulsets" | "/replicationcontrollers"
+                "apps/deployments" | "apps/replicasets" | "apps/statefulsets"
             ) {
                 object["spec"]["replicas"] = 0.into();
             }
