@@ -359,17 +359,6 @@ fn strings(value: &Value) -> Vec<String> {
     list(value).map(|one| text(one).to_owned()).collect()
 }
 
-impl Schema {
-    /// Accepts everything: for a CRD version without a schema.
-    pub fn anything() -> Schema {
-        let mut set = crate::schema::Set::default();
-        let mut node = crate::schema::Node::new(crate::schema::Shape::Any);
-        node.preserve_unknown = true;
-        let id = set.push(node);
-        Schema::new(Arc::new(set), id)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,7 +29,7 @@ impl Keeper {
         Keeper { end, task }
     }
 
-    /// Lets what is under way finish.
+    /// Ends them; a call that is cut off is made again by the next start.
     pub(crate) async fn stop(self) {
         drop(self.end);
         if let Err(error) = self.task.await {

@@ -194,6 +194,13 @@ impl Schema {
         Schema { set, id }
     }
 
+    /// Accepts everything: for a CRD version without a schema.
+    pub fn anything() -> Self {
+        let mut set = Set::default();
+        let id = set.push(Node { preserve_unknown: true, ..Node::new(Shape::Any) });
+        Schema::new(Arc::new(set), id)
+    }
+
     pub fn node(&self) -> &Node {
         self.set.node(self.id)
     }

@@ -1,6 +1,6 @@
 //! Pods and templates for pods: what they default to, and what is wrong with them.
 //!
-//! Other kinds use templates through [`default_pod_template_spec`] and [`validate_pod_template`].
+//! Other kinds use templates through `default_pod_template_spec` and `validate_pod_template`.
 
 mod containers;
 mod defaults;
