@@ -17,6 +17,9 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
     host::log();
+    if matches!(args.command, Command::Cluster(_) | Command::Up(_)) {
+        host::give_memory_back();
+    }
     match run(args.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
