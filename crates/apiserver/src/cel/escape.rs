@@ -1,10 +1,7 @@
 //! Names of properties as expressions spell them.
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words that no identifier may be, because the language may come to use them.
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -24,12 +21,17 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// Whether a name is a word of the language, in use or reserved.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    matches!(name, "true" | "false" | "null" | "in") || RESERVED.contains(&name)
+}
+
 /// The identifier for a property; `None` for names that expressions cannot use.
 pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|letter: char| letter.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut out = String::with_capacity(name.len());
@@ -67,7 +69,7 @@ pub(super) fn unescape(name: &str) -> Option<String> {
             "dot" => out.push('.'),
             "dash" => out.push('-'),
             "slash" => out.push('/'),
-            word if RESERVED.contains(&word) && word.len() + 4 == name.len() => out.push_str(word),
+            word if is_reserved(word) && word.len() + 4 == name.len() => out.push_str(word),
             _ => return None,
         }
         rest = &inner[length + 2..];

@@ -30,6 +30,7 @@ mod validate;
 mod value;
 
 pub use check::check;
+pub(crate) use escape::is_reserved;
 pub use validate::{Findings, Validator};
 
 use serde_json::Value;

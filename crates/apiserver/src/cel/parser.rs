@@ -2,31 +2,13 @@
 
 use super::ast::{Call, Entry, Expr, Item, Kind, Literal, Mode, Select};
 use super::declarations;
+use super::escape::RESERVED;
 use super::issue::Issue;
 use super::lexer::{Token, Word, tokens};
 use super::macros;
 
 /// Deeper expressions are refused: they would only exhaust the stack.
 const DEEPEST: usize = 250;
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// The tree of a source.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{COMMON, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES};
+use crate::cel::is_reserved;
 use crate::field::{Error, Path};
 use crate::kinds::Strategy;
 use crate::kinds::other::look::{
@@ -197,35 +198,12 @@ fn validate_mutation(mutation: &Value, path: &Path) -> Faults {
 }
 
 fn validate_variable(variable: &Value, path: &Path) -> Faults {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     let mut faults = Vec::new();
     let name = text(variable, "name");
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.trim().is_empty() {
         faults.push(Error::required(&path.child("name"), "name is not specified"));
-    } else if !name.bytes().all(word) || name.as_bytes()[0].is_ascii_digit() || RESERVED.contains(&name) {
+    } else if !name.bytes().all(word) || name.as_bytes()[0].is_ascii_digit() || is_reserved(name) {
         faults.push(Error::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
     }
     if text(variable, "expression").trim().is_empty() {
