@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::Client;
 use tokio::task::JoinSet;
 
-use crate::common::clock::Clock;
 use crate::{garbage, namespaces, roles};
+use koinon_control::clock::Clock;
 
 /// The housekeeping of one cluster.
 #[derive(Clone)]

@@ -17,11 +17,14 @@
 //!   there are no more writes.
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
-pub mod common;
 pub mod garbage;
 mod housekeeping;
 pub mod namespaces;
 pub mod roles;
+pub mod shared;
 
-pub use common::clock::Clock;
 pub use housekeeping::{Housekeeping, housekeeping};
+pub use koinon_control::Clock;
+
+/// Who writes the fields that these controllers change, as clusters name it.
+pub(crate) const MANAGER: &str = "kube-controller-manager";

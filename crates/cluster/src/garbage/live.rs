@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::graph::Identity;
 use super::plan::{self, Propagation};
-use crate::common::MANAGER;
-use crate::common::call::{self, within_deadline};
-use crate::common::discovery::{Catalog, Metadata, Served};
+use crate::MANAGER;
+use koinon_control::call::{self, within_deadline};
+use koinon_control::discovery::{Catalog, Metadata, Served};
 
 /// Conflicts come from writers of the same object; more in a row are left to the queue.
 const ATTEMPTS: usize = 5;

@@ -33,8 +33,8 @@ use tokio::sync::Notify;
 
 use self::graph::{Graph, Job};
 use self::live::Live;
-use crate::common::clock::Clock;
-use crate::common::queue::{self, Queue};
+use koinon_control::clock::Clock;
+use koinon_control::queue::{self, Queue};
 
 /// Objects that are worked on at the same time.
 const WORKERS: usize = 20;

@@ -9,9 +9,9 @@ use super::Collector;
 use super::graph::{Identity, Owner};
 use super::live::Error;
 use super::names::Uid;
-use crate::common::MANAGER;
-use crate::common::call::within_deadline;
-use crate::common::queue::Next;
+use crate::MANAGER;
+use koinon_control::call::within_deadline;
+use koinon_control::queue::Next;
 
 const COMPONENT: &str = "garbage-collector-controller";
 

@@ -16,8 +16,8 @@ use super::Collector;
 use super::graph::{Graph, Identity, Owner, Seen};
 use super::names::{Kind, Uid};
 use super::plan;
-use crate::common::discovery::{Catalog, Metadata, Served};
-use crate::common::watch;
+use koinon_control::discovery::{Catalog, Metadata, Served};
+use koinon_control::watch;
 
 const DISCOVERY_PERIOD: Duration = Duration::from_secs(30);
 const DISCOVERY_RETRY: Duration = Duration::from_millis(500);

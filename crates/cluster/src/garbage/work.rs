@@ -10,7 +10,7 @@ use super::live::{Error, Found};
 use super::names::Uid;
 use super::plan::{self, Decision, Standing, Wait};
 use super::{Collector, report};
-use crate::common::queue::Next;
+use koinon_control::queue::Next;
 
 /// Dependents of one owner that are let go at the same time.
 const RELEASES: usize = 8;

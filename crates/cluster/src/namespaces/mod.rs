@@ -13,11 +13,11 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt as _};
 
 use self::plan::Findings;
-use crate::common::MANAGER;
-use crate::common::call::{Error, within_deadline};
-use crate::common::clock::Clock;
-use crate::common::queue::{self, Next, Queue};
-use crate::common::watch;
+use crate::MANAGER;
+use koinon_control::call::{Error, within_deadline};
+use koinon_control::clock::Clock;
+use koinon_control::queue::{self, Next, Queue};
+use koinon_control::watch;
 
 /// How long a stock cluster leaves a namespace alone, so that every server notices its deletion.
 pub const GRACE: Duration = Duration::from_secs(5);

@@ -9,9 +9,9 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use super::plan::{self, Findings, Name};
-use crate::common::call::{Error, within_deadline};
-use crate::common::clock::Clock;
-use crate::common::discovery::{Catalog, Metadata, Served};
+use koinon_control::call::{Error, within_deadline};
+use koinon_control::clock::Clock;
+use koinon_control::discovery::{Catalog, Metadata, Served};
 
 /// Resources that are emptied at the same time.
 const AT_ONCE: usize = 8;

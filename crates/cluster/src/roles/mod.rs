@@ -13,9 +13,9 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::common::call::within_deadline;
-use crate::common::queue::{self, Next, Queue};
-use crate::common::watch;
+use koinon_control::call::within_deadline;
+use koinon_control::queue::{self, Next, Queue};
+use koinon_control::watch;
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 const WORKERS: usize = 4;

@@ -1,0 +1,407 @@
+//! What a controller knows of the objects of one kind: what its watch showed, and what it wrote itself.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::{self, Debug, Display};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use kube::runtime::watcher::Event;
+use kube::{Api, Resource, ResourceExt as _};
+use parking_lot::{Mutex, RwLock};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch::Sender;
+
+use crate::watch;
+
+/// Names an object among those of its kind. The namespace is empty where there are none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Key {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Key {
+        Key { namespace: namespace.into(), name: name.into() }
+    }
+
+    pub fn of(object: &impl Resource) -> Key {
+        Key { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
+
+/// The objects of one kind in one cluster.
+///
+/// It may be behind the server, but never behind its own controllers: whoever writes hands the answer to
+/// [`View::learn`], so that the next decision already counts with it.
+pub struct View<K> {
+    state: RwLock<State<K>>,
+    listeners: RwLock<Vec<Listener<K>>>,
+    /// One change at a time, so that listeners hear them in order.
+    changing: Mutex<()>,
+    listed: Sender<bool>,
+    slim: fn(&mut K),
+}
+
+struct State<K> {
+    objects: BTreeMap<Key, Arc<K>>,
+    /// Objects that we wrote and the watch has not shown yet, by version.
+    unconfirmed: BTreeMap<u64, Key>,
+    /// The newest version that the watch showed: of anything older it has told everything.
+    seen: u64,
+    /// A list that is still coming in.
+    listing: Option<BTreeMap<Key, Arc<K>>>,
+}
+
+impl<K> View<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A view that keeps whole objects, but for `managedFields`.
+    pub fn new() -> Arc<View<K>> {
+        View::keeping(|_| {})
+    }
+
+    /// A view that drops from each object what its controllers never read.
+    pub fn keeping(slim: fn(&mut K)) -> Arc<View<K>> {
+        let state = State { objects: BTreeMap::new(), unconfirmed: BTreeMap::new(), seen: 0, listing: None };
+        Arc::new(View {
+            state: RwLock::new(state),
+            listeners: RwLock::default(),
+            changing: Mutex::default(),
+            listed: Sender::new(false),
+            slim,
+        })
+    }
+
+    /// Calls `listener` with every object before and after it changed. It must not block; usually it adds
+    /// keys to a queue. Objects that are there already are announced to it first.
+    pub fn on_change(&self, listener: impl Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync + 'static) {
+        let _one_at_a_time = self.changing.lock();
+        for object in self.all() {
+            listener(None, Some(&object));
+        }
+        self.listeners.write().push(Box::new(listener));
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.state.read().objects.get(key).cloned()
+    }
+
+    /// The objects of one namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let state = self.state.read();
+        let from = Key::new(namespace, "");
+        let range = state.objects.range((Bound::Included(from), Bound::Unbounded));
+        range.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// All objects, by namespace and name.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.state.read().objects.values().cloned().collect()
+    }
+
+    /// Waits until the objects were listed once; before that, what is not in the view is unknown.
+    pub async fn listed(&self) {
+        let mut listed = self.listed.subscribe();
+        // The sender lives as long as the view, so this cannot fail.
+        let _ = listed.wait_for(|listed| *listed).await;
+    }
+
+    /// Takes in the server's answer to a write of ours.
+    pub fn learn(&self, mut object: K) {
+        self.trim(&mut object);
+        let key = Key::of(&object);
+        let version = version(&object);
+        self.change(|state| {
+            // The watch is past this already; it may even have shown the end of it.
+            if version <= state.seen {
+                return Vec::new();
+            }
+            if state.objects.get(&key).is_some_and(|known| version <= self::version(&**known)) {
+                return Vec::new();
+            }
+            state.unconfirmed.insert(version, key.clone());
+            let after = Arc::new(object);
+            let before = state.objects.insert(key, after.clone());
+            vec![(before, Some(after))]
+        });
+    }
+
+    /// Takes in that the server, asked to delete this very object, did so at once.
+    pub fn forget(&self, key: &Key, uid: &str) {
+        self.change(|state| {
+            if state.objects.get(key).and_then(|object| object.meta().uid.as_deref()) != Some(uid) {
+                return Vec::new();
+            }
+            vec![(state.objects.remove(key), None)]
+        });
+    }
+
+    /// Follows the objects of `api` for as long as it is polled.
+    pub async fn follow(&self, api: Api<K>) -> Infallible {
+        watch::follow(api, |event| self.take(event)).await
+    }
+
+    fn take(&self, event: Event<K>) {
+        match event {
+            Event::Init => {
+                let _one_at_a_time = self.changing.lock();
+                self.state.write().listing = Some(BTreeMap::new());
+            }
+            Event::InitApply(mut object) => {
+                self.trim(&mut object);
+                let _one_at_a_time = self.changing.lock();
+                let mut state = self.state.write();
+                state.listing.get_or_insert_default().insert(Key::of(&object), Arc::new(object));
+            }
+            Event::InitDone => {
+                self.change(State::replace);
+                self.listed.send_replace(true);
+            }
+            Event::Apply(mut object) => {
+                self.trim(&mut object);
+                self.change(|state| state.apply(object));
+            }
+            Event::Delete(object) => self.change(|state| state.delete(&object)),
+        }
+    }
+
+    fn trim(&self, object: &mut K) {
+        object.meta_mut().managed_fields = None;
+        (self.slim)(object);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<K>) -> Vec<Changed<K>>) {
+        let _one_at_a_time = self.changing.lock();
+        let changes = change(&mut self.state.write());
+        let listeners = self.listeners.read();
+        for (before, after) in &changes {
+            for listener in listeners.iter() {
+                listener(before.as_ref(), after.as_ref());
+            }
+        }
+    }
+}
+
+/// An object before and after.
+type Changed<K> = (Option<Arc<K>>, Option<Arc<K>>);
+
+impl<K: Resource> State<K> {
+    fn apply(&mut self, object: K) -> Vec<Changed<K>> {
+        let (key, version) = (Key::of(&object), version(&object));
+        let mut changes = self.pass(version);
+        self.unconfirmed.retain(|_, unconfirmed| *unconfirmed != key);
+        // What we wrote ourselves may be newer than what the watch shows so far.
+        if let Some(known) = self.objects.get(&key)
+            && known.meta().uid == object.meta().uid
+            && self::version(&**known) > version
+        {
+            self.unconfirmed.insert(self::version(&**known), key);
+            return changes;
+        }
+        let after = Arc::new(object);
+        let before = self.objects.insert(key, after.clone());
+        changes.push((before, Some(after)));
+        changes
+    }
+
+    fn delete(&mut self, object: &K) -> Vec<Changed<K>> {
+        let key = Key::of(object);
+        let mut changes = self.pass(version(object));
+        // A successor under the same name is another object.
+        if self.objects.get(&key).is_some_and(|known| known.meta().uid == object.meta().uid) {
+            self.unconfirmed.retain(|_, unconfirmed| *unconfirmed != key);
+            changes.push((self.objects.remove(&key), None));
+        }
+        changes
+    }
+
+    /// The watch has come to this version: what we wrote before it and what it never showed is gone again.
+    fn pass(&mut self, version: u64) -> Vec<Changed<K>> {
+        self.seen = self.seen.max(version);
+        let mut changes = Vec::new();
+        while let Some(oldest) = self.unconfirmed.first_entry()
+            && *oldest.key() < version
+        {
+            let (written, key) = oldest.remove_entry();
+            if self.objects.get(&key).is_some_and(|known| self::version(&**known) == written) {
+                changes.push((self.objects.remove(&key), None));
+            }
+        }
+        changes
+    }
+
+    /// Takes over a complete list.
+    fn replace(&mut self) -> Vec<Changed<K>> {
+        let mut new = self.listing.take().unwrap_or_default();
+        let newest = new.values().map(|object| version(&**object)).max().unwrap_or(0);
+        self.seen = newest;
+        // What we wrote after the list was made is not in it; the watch that follows will tell.
+        self.unconfirmed.retain(|written, _| *written > newest);
+        for key in self.unconfirmed.values() {
+            if let Some(ours) = self.objects.get(key) {
+                new.insert(key.clone(), ours.clone());
+            }
+        }
+        let mut changes = Vec::new();
+        for (key, before) in &self.objects {
+            if !new.contains_key(key) {
+                changes.push((Some(before.clone()), None));
+            }
+        }
+        for (key, after) in &new {
+            let before = self.objects.get(key);
+            if before.is_none_or(|before| version(&**before) != version(&**after)) {
+                changes.push((before.cloned(), Some(after.clone())));
+            }
+        }
+        self.objects = new;
+        changes
+    }
+}
+
+/// Versions of one server are numbers that grow; one that is not counts as older than all.
+fn version(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    fn object(name: &str, version: u64) -> ConfigMap {
+        let metadata = ObjectMeta {
+            namespace: Some("default".into()),
+            name: Some(name.into()),
+            uid: Some(format!("uid-{name}")),
+            resource_version: Some(version.to_string()),
+            ..ObjectMeta::default()
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
+    }
+
+    /// What is in the view, and what its listeners heard so far.
+    struct Seen {
+        view: Arc<View<ConfigMap>>,
+        heard: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Seen {
+        fn listed(objects: &[(&str, u64)]) -> Seen {
+            let view = View::<ConfigMap>::new();
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let ears = heard.clone();
+            view.on_change(move |before, after| {
+                let version = |one: Option<&Arc<ConfigMap>>| one.map_or(0, |one| super::version(&**one));
+                let name = before.or(after).map(|one| one.name_any()).unwrap_or_default();
+                ears.lock().push(format!("{name} {}>{}", version(before), version(after)));
+            });
+            let seen = Seen { view, heard };
+            seen.list(objects);
+            seen.heard.lock().clear();
+            seen
+        }
+
+        fn list(&self, objects: &[(&str, u64)]) {
+            self.view.take(Event::Init);
+            for (name, version) in objects {
+                self.view.take(Event::InitApply(object(name, *version)));
+            }
+            self.view.take(Event::InitDone);
+        }
+
+        #[track_caller]
+        fn check(&self, objects: &str, heard: &str) {
+            let now: Vec<_> = self
+                .view
+                .in_namespace("default")
+                .iter()
+                .map(|one| format!("{}={}", one.name_any(), super::version(&**one)))
+                .collect();
+            assert_eq!(now.join(" "), objects);
+            assert_eq!(std::mem::take(&mut *self.heard.lock()).join(", "), heard);
+        }
+    }
+
+    #[test]
+    fn what_we_wrote_is_there_before_the_watch_shows_it_and_heard_once_more_then() {
+        let seen = Seen::listed(&[("a", 1)]);
+        seen.view.learn(object("b", 5));
+        seen.check("a=1 b=5", "b 0>5");
+        seen.view.take(Event::Apply(object("b", 5)));
+        seen.check("a=1 b=5", "b 5>5");
+    }
+
+    #[test]
+    fn an_answer_that_the_watch_overtook_brings_nothing_back() {
+        let seen = Seen::listed(&[("a", 1)]);
+        seen.view.take(Event::Apply(object("b", 5)));
+        seen.view.take(Event::Delete(object("b", 6)));
+        seen.view.learn(object("b", 5));
+        seen.check("a=1", "b 0>5, b 5>0");
+    }
+
+    #[test]
+    fn an_older_event_does_not_undo_a_newer_answer() {
+        let seen = Seen::listed(&[("a", 1)]);
+        seen.view.learn(object("a", 7));
+        seen.view.take(Event::Apply(object("a", 4)));
+        seen.check("a=7", "a 1>7");
+        seen.view.take(Event::Apply(object("a", 7)));
+        seen.view.take(Event::Apply(object("b", 9)));
+        seen.check("a=7 b=9", "a 7>7, b 0>9");
+    }
+
+    #[test]
+    fn what_the_watch_passed_by_without_showing_is_gone() {
+        let seen = Seen::listed(&[("a", 1)]);
+        seen.view.learn(object("b", 5));
+        seen.view.take(Event::Apply(object("a", 8)));
+        seen.check("a=8", "b 0>5, b 5>0, a 1>8");
+    }
+
+    #[test]
+    fn a_list_replaces_all_but_what_was_written_after_it() {
+        let seen = Seen::listed(&[("a", 1), ("b", 2)]);
+        seen.view.learn(object("c", 4));
+        seen.view.learn(object("d", 9));
+        seen.heard.lock().clear();
+        seen.list(&[("b", 2), ("e", 6)]);
+        seen.check("b=2 d=9 e=6", "a 1>0, c 4>0, e 0>6");
+    }
+
+    #[test]
+    fn forgetting_means_one_object_and_not_its_successor() {
+        let seen = Seen::listed(&[("a", 1)]);
+        let key = Key::new("default", "a");
+        seen.view.forget(&key, "another");
+        seen.check("a=1", "");
+        seen.view.forget(&key, "uid-a");
+        seen.check("", "a 1>0");
+    }
+
+    #[test]
+    fn a_late_listener_hears_what_is_there() {
+        let seen = Seen::listed(&[("a", 1)]);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ears = heard.clone();
+        seen.view.on_change(move |_, after| ears.lock().extend(after.map(|one| one.name_any())));
+        assert_eq!(*heard.lock(), ["a"]);
+    }
+}
