@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use jiff::SignedDuration;
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -19,6 +21,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Run one local cluster in this process, until Ctrl-C
     Cluster(Cluster),
+    /// Stop, cut off or slow down a member of a running `up`, to see what happens
+    Lab(Lab),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version
@@ -36,6 +40,8 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,6 +61,54 @@ pub(crate) struct Cluster {
     /// Without workload controllers and nodes: a federation's API server
     #[arg(long)]
     pub(crate) bare: bool,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+}
+
+/// The simulated nodes of a cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Nodes {
+    /// Nodes of each cluster
+    #[arg(long, value_name = "N", default_value = "3", value_parser = nodes)]
+    pub(crate) nodes: u32,
+    /// Pods that a node takes
+    #[arg(long, value_name = "M", default_value_t = 110)]
+    pub(crate) pods_per_node: u32,
+}
+
+impl Nodes {
+    pub(crate) fn kept(&self) -> anyhow::Result<crate::keeper::Kept> {
+        Ok(crate::keeper::Kept::Bare)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Lab {
+    /// The data folder of the running `up`
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) order: LabOrder,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabOrder {
+    /// Stop a member, as if it lost its power
+    Stop { name: String },
+    /// Start a stopped member from its data
+    Start { name: String },
+    /// Cut a member off from the federation; users still reach it
+    Cut { name: String },
+    /// Connect a member again, at full speed
+    Heal { name: String },
+    /// Slow every call to a member down; 0s ends it
+    Delay {
+        name: String,
+        #[arg(value_parser = duration)]
+        delay: Duration,
+    },
+    /// Show what was done to the members
+    Show,
 }
 
 /// The names of members, each once.
@@ -87,6 +141,22 @@ fn name(text: &str) -> Result<String, String> {
         None => Ok(text.to_owned()),
         Some(why) => Err(format!("{text:?} is no name for a cluster: {why}")),
     }
+}
+
+const MOST_NODES: u32 = 5000;
+
+fn nodes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("a cluster needs at least one node; `koinon cluster --bare` makes one without".into()),
+        Ok(count @ 1..=MOST_NODES) => Ok(count),
+        _ => Err(format!("a number between 1 and {MOST_NODES} is needed")),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration: write it like 200ms, 5s or 1m30s");
+    let parsed: SignedDuration = text.parse().map_err(|_| wrong())?;
+    Duration::try_from(parsed).map_err(|_| wrong())
 }
 
 #[cfg(test)]

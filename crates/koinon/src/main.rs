@@ -2,9 +2,13 @@
 
 mod args;
 mod cluster;
+mod folder;
 mod host;
 mod keeper;
+mod lab;
+mod site;
 mod up;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -33,6 +37,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
+        Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
