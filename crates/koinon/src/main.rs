@@ -6,6 +6,7 @@ mod folder;
 mod host;
 mod keeper;
 mod lab;
+mod run;
 mod site;
 mod up;
 mod wire;
@@ -15,12 +16,13 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use self::args::{Args, Command};
+use self::run::LogFormat;
 
 fn main() -> ExitCode {
     // One provider for all TLS of the process; a second call would fail, and there is none.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
-    host::log();
+    host::log(LogFormat::Text);
     if matches!(args.command, Command::Cluster(_) | Command::Up(_)) {
         host::give_memory_back();
     }
