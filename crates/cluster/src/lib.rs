@@ -19,6 +19,7 @@
 
 pub mod garbage;
 mod housekeeping;
+pub mod kubelet;
 pub mod namespaces;
 pub mod roles;
 pub mod shared;
