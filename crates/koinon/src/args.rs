@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use jiff::SignedDuration;
+use koinon_cluster::kubelet::Settings;
+
+use crate::run;
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -21,6 +24,8 @@ pub(crate) enum Command {
     Up(Up),
     /// Run one local cluster in this process, until Ctrl-C
     Cluster(Cluster),
+    /// Give a cluster that runs elsewhere simulated nodes, until Ctrl-C
+    Nodes(Alone),
     /// Stop, cut off or slow down a member of a running `up`, to see what happens
     Lab(Lab),
     /// Print a completion script
@@ -65,21 +70,59 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Nodes,
 }
 
-/// The simulated nodes of a cluster.
+/// The simulated nodes of a cluster, and the pace of their pods.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Simulated nodes")]
 pub(crate) struct Nodes {
     /// Nodes of each cluster
     #[arg(long, value_name = "N", default_value = "3", value_parser = nodes)]
-    pub(crate) nodes: u32,
+    nodes: u32,
     /// Pods that a node takes
-    #[arg(long, value_name = "M", default_value_t = 110)]
-    pub(crate) pods_per_node: u32,
+    #[arg(long, value_name = "M", default_value_t = 110, value_parser = clap::value_parser!(u32).range(1..))]
+    pods_per_node: u32,
+    /// Processors of a node
+    #[arg(long, value_name = "QUANTITY", default_value = "8", value_parser = quantity)]
+    node_cpu: String,
+    /// Memory of a node
+    #[arg(long, value_name = "QUANTITY", default_value = "32Gi", value_parser = quantity)]
+    node_memory: String,
+    /// From a pod's arrival on its node until its containers run
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    pod_start: Duration,
+    /// From then until they are ready
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    pod_ready: Duration,
+    /// From a pod's deletion until its containers have ended
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    pod_stop: Duration,
+    /// How often each node renews its lease
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = heartbeat)]
+    heartbeat: Duration,
 }
 
 impl Nodes {
-    pub(crate) fn kept(&self) -> anyhow::Result<crate::keeper::Kept> {
-        Ok(crate::keeper::Kept::Bare)
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            nodes: self.nodes,
+            pods_per_node: self.pods_per_node,
+            cpu: self.node_cpu.clone(),
+            memory: self.node_memory.clone(),
+            start_after: self.pod_start,
+            ready_after: self.pod_ready,
+            terminate_after: self.pod_stop,
+            heartbeat: self.heartbeat,
+            ..Settings::default()
+        }
     }
+}
+
+/// Simulated nodes for a control plane that runs elsewhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Alone {
+    #[command(flatten)]
+    pub(crate) cluster: run::Cluster,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
 }
 
 #[derive(Debug, clap::Args)]
@@ -151,6 +194,21 @@ fn nodes(text: &str) -> Result<u32, String> {
         Ok(count @ 1..=MOST_NODES) => Ok(count),
         _ => Err(format!("a number between 1 and {MOST_NODES} is needed")),
     }
+}
+
+/// The longest that a lease of four such periods lives within the patience of a stock control plane.
+const SLOWEST_HEARTBEAT: Duration = Duration::from_secs(600);
+
+fn heartbeat(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        period if period < Duration::from_secs(1) => Err("once a second is the most that makes sense".into()),
+        period if period > SLOWEST_HEARTBEAT => Err("every ten minutes is the least that makes sense".into()),
+        period => Ok(period),
+    }
+}
+
+fn quantity(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

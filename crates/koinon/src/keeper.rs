@@ -6,6 +6,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use koinon_apiserver::auth::User;
 use koinon_apiserver::serve::Server;
+use koinon_cluster::kubelet::Settings;
 use koinon_cluster::{Clock, Housekeeping};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,6 +18,8 @@ use crate::site::Ground;
 pub(crate) enum Kept {
     /// Housekeeping alone: a federation's API server.
     Bare,
+    /// Workload controllers, a scheduler and simulated nodes as well.
+    Whole(Settings),
 }
 
 /// Controllers that run until they are told to end.
@@ -39,6 +42,7 @@ impl Keeper {
         let housekeeping = Housekeeping::new(client).clock(clock).namespace_grace(Duration::ZERO);
         let task = match kept {
             Kept::Bare => tokio::spawn(housekeeping.run(ended)),
+            Kept::Whole(_) => tokio::spawn(housekeeping.run(ended)),
         };
         Keeper { end, task }
     }

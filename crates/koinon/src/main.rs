@@ -6,6 +6,7 @@ mod folder;
 mod host;
 mod keeper;
 mod lab;
+mod nodes;
 mod run;
 mod site;
 mod up;
@@ -39,6 +40,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
+        Command::Nodes(options) => host::runtime()?.block_on(nodes::run(options)),
         Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());

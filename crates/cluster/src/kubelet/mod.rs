@@ -29,7 +29,7 @@ use koinon_control::{Clock, View};
 use kube::{Api, Client};
 
 pub use self::behaviour::{Behaviour, Ending, HowOften, PREFIX};
-pub use self::node::{BROKEN, PRESSURE, SIMULATED, is_simulated};
+pub use self::node::{BROKEN, PRESSURE, SIMULATED, is_ready, is_simulated};
 pub use self::range::{NotARange, Range};
 pub use self::settings::Settings;
 use crate::shared::Shared;
@@ -67,6 +67,11 @@ impl Kubelet {
     /// Kubelets by themselves, which watch nodes and pods on their own: for a control plane that runs elsewhere.
     pub fn alone(client: Client, clock: Clock, settings: Settings) -> Kubelet {
         Kubelet { client, clock, nodes: View::new(), pods: View::new(), views: Views::Own, settings }
+    }
+
+    /// The nodes of the cluster, as far as they are known here.
+    pub fn nodes(&self) -> Arc<View<Node>> {
+        self.nodes.clone()
     }
 
     /// Runs all nodes for as long as it is polled.

@@ -53,6 +53,12 @@ const PRESSURES: [(&str, &str, [(&str, &str); 2]); 3] = [
     ),
 ];
 
+/// Whether a node says of itself that it can run pods.
+pub fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
 /// Whether a node is simulated, rather than somebody's machine.
 pub fn is_simulated(node: &Node) -> bool {
     let says = |map: &Option<BTreeMap<String, String>>| {
