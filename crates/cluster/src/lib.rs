@@ -22,6 +22,7 @@ mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
 pub mod roles;
+pub mod scheduler;
 pub mod shared;
 
 pub use housekeeping::{Housekeeping, housekeeping};

@@ -32,6 +32,7 @@ pub use self::behaviour::{Behaviour, Ending, HowOften, PREFIX};
 pub use self::node::{BROKEN, PRESSURE, SIMULATED, is_ready, is_simulated};
 pub use self::range::{NotARange, Range};
 pub use self::settings::Settings;
+pub(crate) use self::stage::is_finished;
 use crate::shared::Shared;
 
 /// The kubelets of all simulated nodes of one cluster.
