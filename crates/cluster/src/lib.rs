@@ -17,10 +17,12 @@
 //!   there are no more writes.
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
+pub mod deployments;
 pub mod garbage;
 mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
+pub mod replicasets;
 pub mod roles;
 pub mod scheduler;
 pub mod shared;
