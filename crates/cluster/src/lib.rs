@@ -17,6 +17,7 @@
 //!   there are no more writes.
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
+pub mod accounts;
 pub mod endpoints;
 pub mod garbage;
 mod housekeeping;

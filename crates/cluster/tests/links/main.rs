@@ -1,0 +1,5 @@
+//! What links objects together, on the embedded server, in one process, under a paused clock.
+
+mod addressing;
+mod harness;
+mod identity;
