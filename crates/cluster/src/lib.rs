@@ -18,6 +18,7 @@
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
 pub mod accounts;
+pub mod disruption;
 pub mod endpoints;
 pub mod garbage;
 mod housekeeping;

@@ -21,7 +21,7 @@ async fn service(cluster: &Cluster, name: &str, more: Value) {
     }
     cluster
         .create(SERVICES, json!({"metadata": {"name": name, "labels": {"team": "red"}}, "spec": spec}))
-        .await
+        .await;
 }
 
 /// All endpoints as `address ready`, in order.
