@@ -23,6 +23,7 @@ pub mod endpoints;
 pub mod garbage;
 mod housekeeping;
 pub mod namespaces;
+pub mod quota;
 pub mod roles;
 pub mod shared;
 

@@ -11,7 +11,7 @@ use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::{Options, Server};
 use koinon_cluster::shared::Shared;
-use koinon_cluster::{Clock, accounts, endpoints, garbage};
+use koinon_cluster::{Clock, accounts, disruption, endpoints, garbage, quota};
 use koinon_control::events;
 use kube::Client;
 use parking_lot::Mutex;
@@ -98,6 +98,13 @@ impl Cluster {
         tasks.spawn(async move { match endpoints::run(one, recorder).await {} });
         let one = shared.clone();
         tasks.spawn(async move { match accounts::run(one, AUTHORITY.to_owned()).await {} });
+        let one = shared.clone();
+        tasks.spawn(async move { match quota::run(one).await {} });
+        let (recorder, writer) =
+            events::recorder(self.through.clone(), "controllermanager", self.clock.clone());
+        tasks.spawn(writer.run());
+        let one = shared.clone();
+        tasks.spawn(async move { match disruption::run(one, recorder).await {} });
         let one = shared;
         tasks.spawn(async move { match garbage::run(one.client, one.clock).await {} });
     }
