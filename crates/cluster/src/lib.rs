@@ -18,11 +18,15 @@
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
 pub mod deployments;
+pub mod accounts;
+pub mod disruption;
+pub mod endpoints;
 pub mod garbage;
 mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
 pub mod replicasets;
+pub mod quota;
 pub mod roles;
 pub mod scheduler;
 pub mod shared;

@@ -168,6 +168,12 @@ where
         watch::follow(api, |event| self.take(event)).await
     }
 
+    /// Follows only those objects of `api` that a field selector selects, by fields that never change: what
+    /// is written to the others must not be learned here.
+    pub async fn follow_fields(&self, api: Api<K>, fields: &str) -> Infallible {
+        watch::follow_fields(api, fields, |event| self.take(event)).await
+    }
+
     fn take(&self, event: Event<K>) {
         match event {
             Event::Init => {
