@@ -17,22 +17,24 @@
 //!   there are no more writes.
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
-pub mod deployments;
 pub mod accounts;
+pub mod deployments;
 pub mod disruption;
 pub mod endpoints;
 pub mod garbage;
 mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
-pub mod replicasets;
 pub mod quota;
+pub mod replicasets;
 pub mod roles;
 pub mod scheduler;
 pub mod shared;
+mod whole;
 
 pub use housekeeping::{Housekeeping, housekeeping};
 pub use koinon_control::Clock;
+pub use whole::Cluster;
 
 /// Who writes the fields that these controllers change, as clusters name it.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
