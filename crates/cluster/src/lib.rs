@@ -21,6 +21,7 @@ pub mod garbage;
 mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
+pub mod nodes;
 pub mod roles;
 pub mod scheduler;
 pub mod shared;
