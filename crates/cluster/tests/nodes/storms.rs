@@ -1,6 +1,6 @@
 //! Lost answers, failures and restarts: in the end everything runs, once, where there is room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -37,6 +37,37 @@ fn storm() -> impl Strategy<Value = Storm> {
     )
 }
 
+/// Whether all that can run runs. What may never be, not even for a moment, fails at once.
+async fn settled(cluster: &Cluster) -> Result<(), String> {
+    let mut taken: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut addresses, mut smallest_waiting) = (Vec::new(), u64::MAX);
+    let mut outcome = Ok(());
+    for pod in cluster.list(PODS).await {
+        let cpu = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].as_str().unwrap();
+        let cpu: u64 = cpu.trim_end_matches('m').parse().unwrap();
+        match pod["spec"]["nodeName"].as_str() {
+            Some(node) => *taken.entry(node.to_owned()).or_default() += cpu,
+            None => smallest_waiting = smallest_waiting.min(cpu),
+        }
+        if pod["spec"]["nodeName"].is_string() && condition(&pod, "Ready") != "True" {
+            outcome = Err(format!("not ready: {pod:#}"));
+        }
+        addresses.extend(pod["status"]["podIP"].as_str().map(str::to_owned));
+    }
+    for number in 1..=3 {
+        let taken = taken.get(&format!("node-{number}")).copied().unwrap_or(0);
+        assert!(taken <= 2000, "node-{number} is overfull: {taken}");
+        if 2000 - taken >= smallest_waiting {
+            outcome = Err(format!("node-{number} has room for {smallest_waiting}"));
+        }
+    }
+    let count = addresses.len();
+    addresses.sort();
+    addresses.dedup();
+    assert_eq!(addresses.len(), count, "an address was given twice");
+    outcome
+}
+
 async fn weather(storm: Storm) {
     let mut parts = Parts::default();
     parts.kubelet.cpu = "2".into();
@@ -69,44 +100,17 @@ async fn weather(storm: Storm) {
     for number in 1..=3 {
         cluster.until(&node(&format!("node-{number}")), is_schedulable).await;
     }
-    for number in 0..storm.pods.len() {
-        let name = format!("web-{number}");
-        if storm.deleted.contains(&number) {
-            cluster.until_gone(&pod(&name)).await;
-            continue;
-        }
-        let settled = |pod: Option<&serde_json::Value>| {
-            let pod = pod.expect("nobody deleted it");
-            let waits = pod["status"]["conditions"][0]["reason"] == "Unschedulable";
-            condition(pod, "Ready") == "True" || waits
-        };
-        cluster.until(&pod(&name), settled).await;
+    for number in storm.deleted.iter().filter(|number| **number < storm.pods.len()) {
+        cluster.until_gone(&pod(&format!("web-{number}"))).await;
     }
-    let mut taken: BTreeMap<String, u64> = BTreeMap::new();
-    let mut addresses = Vec::new();
-    let (mut smallest_waiting, mut waiting) = (u64::MAX, 0);
-    let pods = cluster.list(PODS).await;
-    for pod in &pods {
-        let cpu = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"].as_str().unwrap();
-        let cpu: u64 = cpu.trim_end_matches('m').parse().unwrap();
-        match pod["spec"]["nodeName"].as_str() {
-            Some(node) => *taken.entry(node.to_owned()).or_default() += cpu,
-            None => {
-                smallest_waiting = smallest_waiting.min(cpu);
-                waiting += 1;
-            }
-        }
-        addresses.extend(pod["status"]["podIP"].as_str().map(str::to_owned));
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
+    while let Err(why) = settled(&cluster).await {
+        assert!(tokio::time::Instant::now() < deadline, "{why}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    for (node, taken) in &taken {
-        assert!(*taken <= 2000, "{node} is overfull: {taken}");
-        assert!(waiting == 0 || 2000 - taken < smallest_waiting, "{node} has room for {smallest_waiting}");
-    }
-    let count = addresses.len();
-    addresses.sort();
-    addresses.dedup();
-    assert_eq!(addresses.len(), count, "an address was given twice");
-    let ranges: std::collections::BTreeSet<_> =
+    let deleted: BTreeSet<_> = storm.deleted.iter().filter(|number| **number < storm.pods.len()).collect();
+    assert_eq!(cluster.list(PODS).await.len(), storm.pods.len() - deleted.len());
+    let ranges: BTreeSet<_> =
         cluster.list(NODES).await.iter().map(|node| node["spec"]["podCIDR"].to_string()).collect();
     assert_eq!(ranges.len(), 3);
     // And then it is quiet.
