@@ -25,6 +25,7 @@ pub mod garbage;
 mod housekeeping;
 pub mod kubelet;
 pub mod namespaces;
+pub mod nodes;
 pub mod quota;
 pub mod replicasets;
 pub mod roles;

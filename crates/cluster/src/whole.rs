@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::housekeeping::Housekeeping;
 use crate::kubelet::{Kubelet, Settings};
+use crate::nodes::{self, NodeLifecycle};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use crate::{accounts, deployments, disruption, endpoints, quota, replicasets};
@@ -69,6 +70,8 @@ impl Cluster {
         tasks.spawn(async move { match quota.await {} });
         let scheduler = Scheduler::new(&shared);
         tasks.spawn(async move { match scheduler.run().await {} });
+        let lifecycle = NodeLifecycle::new(&shared, nodes::Settings::default());
+        tasks.spawn(async move { match lifecycle.run().await {} });
         let kubelet = Kubelet::new(&shared, self.settings);
         tasks.spawn(async move { match kubelet.run().await {} });
         tasks.spawn(self.housekeeping.run(std::future::pending()));

@@ -197,8 +197,8 @@ impl Subject {
     fn of(news: &News) -> Subject {
         let about = &news.about;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        let object =
-            [part(&about.kind), part(&about.namespace), part(&about.name), part(&about.uid)].join("/");
+        let object = [&about.kind, &about.namespace, &about.name, &about.uid, &about.field_path];
+        let object = object.map(part).join("/");
         Subject { object, weight: news.weight, reason: news.reason.clone() }
     }
 }

@@ -29,6 +29,7 @@ use koinon_control::{Clock, View};
 use kube::{Api, Client};
 
 pub use self::behaviour::{Behaviour, Ending, HowOften, PREFIX};
+pub(crate) use self::node::LEASES;
 pub use self::node::{BROKEN, PRESSURE, SIMULATED, is_ready, is_simulated};
 pub use self::range::{NotARange, Range};
 pub use self::settings::Settings;

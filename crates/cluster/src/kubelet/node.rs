@@ -25,32 +25,33 @@ pub(crate) const LEASES: &str = "kube-node-lease";
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Each condition of pressure with its name, its word in [`PRESSURE`] and what it says without and with it.
-const PRESSURES: [(&str, &str, [(&str, &str); 2]); 3] = [
-    (
-        "MemoryPressure",
-        "memory",
-        [
-            ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
-        ],
-    ),
-    (
-        "DiskPressure",
-        "disk",
-        [
-            ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            ("KubeletHasDiskPressure", "kubelet has disk pressure"),
-        ],
-    ),
-    (
-        "PIDPressure",
-        "pid",
-        [
-            ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
-        ],
-    ),
+/// A condition of pressure: its name, its word in [`PRESSURE`], and the reason and message of each state.
+struct Pressure {
+    type_: &'static str,
+    word: &'static str,
+    without: (&'static str, &'static str),
+    with: (&'static str, &'static str),
+}
+
+const PRESSURES: [Pressure; 3] = [
+    Pressure {
+        type_: "MemoryPressure",
+        word: "memory",
+        without: ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        with: ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    },
+    Pressure {
+        type_: "DiskPressure",
+        word: "disk",
+        without: ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        with: ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    },
+    Pressure {
+        type_: "PIDPressure",
+        word: "pid",
+        without: ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        with: ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+    },
 ];
 
 /// Whether a node says of itself that it can run pods.
@@ -79,12 +80,7 @@ pub(super) fn registration(settings: &Settings, name: &str, others: &[Arc<Node>]
     let mut node = Node { metadata, ..Node::default() };
     let lacks = lacks(settings, &node, others);
     node.metadata.labels.get_or_insert_default().extend(lacks.labels);
-    let pieces: Vec<String> = lacks.pieces.iter().map(|piece| piece.to_string()).collect();
-    node.spec = pieces.first().cloned().map(|first| NodeSpec {
-        pod_cidr: Some(first),
-        pod_cidrs: Some(pieces),
-        ..NodeSpec::default()
-    });
+    node.spec = Some(spec_of(&lacks.pieces));
     node.status = status(settings, &node, &free_addresses(settings, others), now);
     node
 }
@@ -111,6 +107,16 @@ pub(super) fn lacks(settings: &Settings, node: &Node, others: &[Arc<Node>]) -> L
         lacks.pieces = free.collect();
     }
     lacks
+}
+
+/// The part of a node's spec that says which addresses its pods have.
+pub(super) fn spec_of(pieces: &[Range]) -> NodeSpec {
+    let pieces: Vec<String> = pieces.iter().map(|piece| piece.to_string()).collect();
+    NodeSpec {
+        pod_cidr: pieces.first().cloned(),
+        pod_cidrs: (!pieces.is_empty()).then_some(pieces),
+        ..NodeSpec::default()
+    }
 }
 
 /// The ranges that the pods of a node have their addresses from.
@@ -231,7 +237,7 @@ fn conditions(node: &Node, old: &NodeStatus, now: Timestamp) -> Vec<NodeConditio
     let pressure = annotation(node, PRESSURE).unwrap_or_default();
     let under = |word: &str| pressure.split(',').any(|one| one.trim() == word);
     let mut all: Vec<(&str, &str, (&str, &str))> = Vec::new();
-    for (type_, word, [without, with]) in PRESSURES {
+    for Pressure { type_, word, without, with } in PRESSURES {
         all.push(if under(word) { (type_, "True", with) } else { (type_, "False", without) });
     }
     all.push(("Ready", "True", ("KubeletReady", "kubelet is posting ready status")));

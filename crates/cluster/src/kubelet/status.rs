@@ -30,7 +30,7 @@ pub(super) fn render(pod: &Pod, place: Place<'_>, way: &Way, now: Timestamp) -> 
         spec.init_containers.iter().flatten().map(|one| look.init(one, find(&old, one))).collect();
     status.init_container_statuses = (!init.is_empty()).then_some(init);
 
-    status.start_time.get_or_insert(seconds(now));
+    status.start_time.get_or_insert_with(|| seconds(now));
     status.observed_generation = pod.metadata.generation;
     addresses(&mut status, spec, place, way.stage.kind);
     let phase = match way.stage.kind {

@@ -48,8 +48,9 @@ struct Worker {
     queue: Queue<Work>,
     memory: Mutex<Memory>,
     leases: Mutex<BTreeMap<String, Lease>>,
-    /// Nodes get their addresses one after the other, so that no two get the same.
-    giving_addresses: tokio::sync::Mutex<()>,
+    /// Nodes as we last tried to write them: the server may have done so although it did not answer. They get
+    /// their addresses one after the other, so that no two get the same.
+    attempts: tokio::sync::Mutex<BTreeMap<String, Arc<Node>>>,
     recorder: Recorder,
 }
 
@@ -64,7 +65,7 @@ pub(super) async fn run(kubelet: Kubelet) -> Infallible {
         queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
         memory: Mutex::default(),
         leases: Mutex::default(),
-        giving_addresses: tokio::sync::Mutex::default(),
+        attempts: tokio::sync::Mutex::default(),
         recorder,
     });
     let work = async {
@@ -133,42 +134,56 @@ impl Worker {
 
     /// Registers a node once; whoever deletes it later means it.
     async fn register(&self, name: &str) -> Result<Next, Error> {
-        let _one_at_a_time = self.giving_addresses.lock().await;
-        let all = self.nodes.all();
+        let mut attempts = self.attempts.lock().await;
+        let all = self.all_nodes(&attempts, name);
         let node = node::registration(&self.settings, name, &all, self.clock.now());
+        attempts.insert(name.to_owned(), Arc::new(node.clone()));
         let api: Api<Node> = Api::all(self.client.clone());
         match within_deadline(api.create(&written(), &node)).await {
             Ok(node) => self.nodes.learn(node),
             Err(error) if error.is_conflict() => {
-                let known = self.nodes.get(&Key::new("", name));
-                if known.is_some_and(|known| !node::is_simulated(&known)) {
+                // Somebody has this name, or an earlier answer was lost: the node itself tells.
+                let known = within_deadline(api.get_opt(name)).await?;
+                let Some(known) = known else { return Err(error) };
+                if !node::is_simulated(&known) {
                     tracing::warn!(
                         name,
                         "kubelet: there is a node of this name that is not simulated, and it is left alone; \
                          choose another name prefix"
                     );
                 }
+                self.nodes.learn(known);
             }
             Err(error) => return Err(error),
         }
+        attempts.remove(name);
         Ok(Next::Done)
+    }
+
+    /// All nodes that there are or may be.
+    fn all_nodes(&self, attempts: &BTreeMap<String, Arc<Node>>, but: &str) -> Vec<Arc<Node>> {
+        let mut all = self.nodes.all();
+        all.extend(attempts.iter().filter(|(name, _)| *name != but).map(|(_, node)| node.clone()));
+        all
     }
 
     async fn node(&self, name: &str) -> Result<Next, Error> {
         let Some(node) = self.node_that_speaks(name) else { return Ok(Next::Done) };
-        let _one_at_a_time = self.giving_addresses.lock().await;
-        let all = self.nodes.all();
+        let mut attempts = self.attempts.lock().await;
+        let all = self.all_nodes(&attempts, name);
         let lacks = node::lacks(&self.settings, &node, &all);
+        let api: Api<Node> = Api::all(self.client.clone());
         if lacks != node::Lacks::default() {
             let mut change =
                 json!({"metadata": {"resourceVersion": node.resource_version(), "labels": lacks.labels}});
-            if let Some(first) = lacks.pieces.first() {
-                let all: Vec<_> = lacks.pieces.iter().map(|piece| piece.to_string()).collect();
-                change["spec"] = json!({"podCIDR": first.to_string(), "podCIDRs": all});
+            if !lacks.pieces.is_empty() {
+                let spec = node::spec_of(&lacks.pieces);
+                change["spec"] = json!(spec);
+                attempts.insert(name.to_owned(), Arc::new(Node { spec: Some(spec), ..Node::default() }));
             }
-            let api: Api<Node> = Api::all(self.client.clone());
             let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
             let node = within_deadline(api.patch(name, &params, &Patch::Merge(change))).await?;
+            attempts.remove(name);
             self.nodes.learn(node);
             // What it learnt brings the node here again.
             return Ok(Next::Done);
@@ -180,9 +195,10 @@ impl Worker {
             let since = Duration::try_from(now.duration_since(last)).unwrap_or_default();
             return Ok(Next::After(self.settings.status_every.saturating_sub(since)));
         };
-        let api: Api<Node> = Api::all(self.client.clone());
         let changed = Node { status: Some(status), ..Node::clone(&node) };
+        attempts.insert(name.to_owned(), Arc::new(changed.clone()));
         self.nodes.learn(within_deadline(api.replace_status(name, &written(), &changed)).await?);
+        attempts.remove(name);
         Ok(Next::Done)
     }
 

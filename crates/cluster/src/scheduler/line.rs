@@ -19,6 +19,8 @@ pub(super) struct Line {
     pods: BTreeMap<Key, Standing>,
     arrivals: u64,
     later: BTreeSet<(Instant, Key)>,
+    waiting: BTreeSet<(Gain, Key)>,
+    busy: BTreeSet<Key>,
 }
 
 #[derive(Clone, Copy)]
@@ -58,9 +60,24 @@ impl Line {
 
     /// Takes a pod out of the line: it has a place, or is gone.
     pub(super) fn remove(&mut self, key: &Key) {
-        if let Some(standing) = self.pods.remove(key) {
-            self.next.remove(&(Reverse(standing.priority), standing.arrival, key.clone()));
-            if let State::Later(time) = standing.state {
+        self.step_out(key);
+        self.pods.remove(key);
+    }
+
+    /// Takes a pod out of wherever its state has put it.
+    fn step_out(&mut self, key: &Key) {
+        let Some(standing) = self.pods.get(key) else { return };
+        match standing.state {
+            State::InLine => {
+                self.next.remove(&(Reverse(standing.priority), standing.arrival, key.clone()));
+            }
+            State::Busy(_) => {
+                self.busy.remove(key);
+            }
+            State::WaitsFor(needs) => {
+                self.waiting.remove(&(needs, key.clone()));
+            }
+            State::Later(time) => {
                 self.later.remove(&(time, key.clone()));
             }
         }
@@ -76,6 +93,7 @@ impl Line {
         let (_, _, key) = self.next.pop_first()?;
         if let Some(standing) = self.pods.get_mut(&key) {
             standing.state = State::Busy(false);
+            self.busy.insert(key.clone());
         }
         Some(key)
     }
@@ -102,11 +120,18 @@ impl Line {
     }
 
     fn put_back(&mut self, key: &Key, state: State) {
+        self.step_out(key);
         let Some(standing) = self.pods.get_mut(key) else { return };
         let again = standing.state == State::Busy(true);
         standing.state = state;
-        if let State::Later(time) = state {
-            self.later.insert((time, key.clone()));
+        match state {
+            State::Later(time) => {
+                self.later.insert((time, key.clone()));
+            }
+            State::WaitsFor(needs) => {
+                self.waiting.insert((needs, key.clone()));
+            }
+            State::InLine | State::Busy(_) => {}
         }
         if again {
             self.wake(key);
@@ -116,23 +141,23 @@ impl Line {
     /// Something changed that may help those who wait. Pods that are being placed look again as well: they may
     /// have decided before it.
     pub(super) fn gained(&mut self, gain: Gain) {
-        let keys: Vec<Key> = self.pods.keys().cloned().collect();
-        for key in keys {
-            let Some(standing) = self.pods.get_mut(&key) else { continue };
-            match (standing.state, gain) {
-                (_, Gain::Nothing) => {}
-                (State::WaitsFor(needs), gain) if gain >= needs => self.wake(&key),
-                (State::Busy(_), Gain::Room) => standing.state = State::Busy(true),
-                (State::WaitsFor(_) | State::InLine | State::Busy(_) | State::Later(_), _) => {}
+        while let Some((needs, key)) = self.waiting.first().cloned()
+            && needs <= gain
+        {
+            self.wake(&key);
+        }
+        if gain == Gain::Room {
+            for key in &self.busy {
+                if let Some(standing) = self.pods.get_mut(key) {
+                    standing.state = State::Busy(true);
+                }
             }
         }
     }
 
     fn wake(&mut self, key: &Key) {
+        self.step_out(key);
         let Some(standing) = self.pods.get_mut(key) else { return };
-        if let State::Later(time) = standing.state {
-            self.later.remove(&(time, key.clone()));
-        }
         standing.state = State::InLine;
         self.next.insert((Reverse(standing.priority), standing.arrival, key.clone()));
     }

@@ -133,6 +133,7 @@ impl Scheduler {
             let decision = decide::decide(&pod, &state.ledger);
             if let Decision::Place(node) = &decision {
                 state.ledger.assume(&pod, node);
+                state.line.gained(Gain::Neighbours);
             }
             decision
         };
