@@ -2,8 +2,12 @@
 //!
 //! ```text
 //!             ┌ garbage     dependents follow their owners
-//! API ─watch─►┤ namespaces  a deleted namespace is emptied, then let go     ─►API
-//!             └ roles       ClusterRoles gather the rules of others
+//!             │ namespaces  a deleted namespace is emptied, then let go
+//!             │ roles       ClusterRoles gather the rules of others
+//! API ─watch─►┤ endpoints   EndpointSlices say where the pods of a Service are          ─►API
+//!             │ accounts    service accounts, the authority's certificates, token Secrets
+//!             │ quota       ResourceQuotas say what is used
+//!             └ disruption  PodDisruptionBudgets say how many pods may go
 //! ```
 //!
 //! Each controller is a folder: `plan` decides over plain values and knows neither client nor clock, the rest

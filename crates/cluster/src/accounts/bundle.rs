@@ -113,7 +113,7 @@ mod tests {
         let mut edited = right.clone();
         edited.data.as_mut().unwrap().insert("more".into(), "x".into());
         assert_eq!(correction(&edited, "pem").unwrap().data, right.data);
-        let mut reworded = right.clone();
+        let mut reworded = right;
         reworded.annotations_mut().insert(DESCRIPTION.0.into(), "ours".into());
         reworded.labels_mut().insert("kept".into(), "yes".into());
         assert_eq!(correction(&reworded, "pem"), None);

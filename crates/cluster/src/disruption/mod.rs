@@ -83,8 +83,11 @@ impl Controller {
             {
                 return;
             }
-            for pod in before.into_iter().chain(after) {
-                this.add_budgets_of(pod);
+            if let Some(before) = before {
+                this.budgets_of(before).iter().for_each(|budget| this.queue.add(Key::of(&**budget)));
+            }
+            if let Some(after) = after {
+                this.pod_changed(after);
             }
         });
         let this = Arc::downgrade(self);
@@ -105,11 +108,26 @@ impl Controller {
         });
     }
 
-    fn add_budgets_of(&self, pod: &Pod) {
-        for budget in self.budgets.in_namespace(&pod.namespace().unwrap_or_default()) {
-            if selector(&budget).is_some_and(|selector| selector.matches(pod.labels())) {
-                self.queue.add(Key::of(&*budget));
-            }
+    fn budgets_of(&self, pod: &Pod) -> Vec<Arc<PodDisruptionBudget>> {
+        let mut budgets = self.budgets.in_namespace(&pod.namespace().unwrap_or_default());
+        budgets.retain(|budget| selector(budget).is_some_and(|selector| selector.matches(pod.labels())));
+        budgets
+    }
+
+    fn pod_changed(&self, pod: &Pod) {
+        let budgets = self.budgets_of(pod);
+        if let [first, _, ..] = budgets.as_slice() {
+            let message = format!(
+                "Pod {:?}/{:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
+                pod.namespace().unwrap_or_default(),
+                pod.name_any(),
+                first.name_any()
+            );
+            self.events.tell(pod, Weight::Warning, "MultiplePodDisruptionBudgets", message);
+        }
+        // All of them are counted nevertheless: which one a later eviction meets is not ours to know.
+        for budget in budgets {
+            self.queue.add(Key::of(&*budget));
         }
     }
 

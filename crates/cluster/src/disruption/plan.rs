@@ -19,8 +19,9 @@ pub(super) struct Look<'a> {
     pub(super) budget: &'a PodDisruptionBudget,
     /// The pods that the budget selects.
     pub(super) pods: &'a [Arc<Pod>],
-    /// What the controllers of the pods want, by the uid of the reference; those that were not found lack.
-    pub(super) scales: &'a BTreeMap<String, Scale>,
+    /// What the controllers of the pods want, or why nobody can say, by the uid of the reference; those that
+    /// were not found lack.
+    pub(super) scales: &'a BTreeMap<String, Result<Scale, String>>,
     pub(super) now: Timestamp,
 }
 
@@ -106,8 +107,11 @@ fn wanted(look: &Look<'_>) -> Result<(i32, bool), String> {
             unmanaged = true;
             continue;
         };
-        let scale = look.scales.get(&controller.uid);
-        let scale = scale.ok_or_else(|| format!("found no controllers for pod {:?}", pod.name_any()))?;
+        let scale = match look.scales.get(&controller.uid) {
+            Some(Ok(scale)) => scale,
+            Some(Err(why)) => return Err(why.clone()),
+            None => return Err(format!("found no controllers for pod {:?}", pod.name_any())),
+        };
         if counted.insert(&scale.uid) {
             sum = sum.saturating_add(scale.replicas);
         }

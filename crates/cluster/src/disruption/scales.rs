@@ -6,10 +6,9 @@ use k8s_openapi::api::autoscaling::v1::Scale as ScaleObject;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use koinon_control::Key;
 use koinon_control::call::{Error, within_deadline};
-use koinon_control::discovery::Catalog;
-use kube::Api;
-use kube::ResourceExt as _;
+use koinon_control::discovery::{Catalog, Served};
 use kube::core::DynamicObject;
+use kube::{Api, ResourceExt as _};
 use parking_lot::Mutex;
 
 use super::plan::{Scale, controller};
@@ -26,12 +25,19 @@ impl Scales {
         Scales { shared, catalog: Mutex::default() }
     }
 
-    /// The scale behind a controller; none if there is no such controller or it has no scale.
-    pub(super) async fn find(&self, owner: &OwnerReference, namespace: &str) -> Result<Option<Scale>, Error> {
+    /// The scale behind a controller, or why it can have none; nothing if there is no such controller.
+    pub(super) async fn find(
+        &self,
+        owner: &OwnerReference,
+        namespace: &str,
+    ) -> Result<Option<Result<Scale, String>>, Error> {
         if owner.kind == "ReplicaSet" && group(owner) == "apps" {
-            return Ok(self.of_replica_set(owner, namespace));
+            return Ok(self.of_replica_set(owner, namespace).map(Ok));
         }
-        let Some(resource) = self.resource(owner).await? else { return Ok(None) };
+        let Some(resource) = self.resource(owner).await? else {
+            let (kind, version) = (&owner.kind, &owner.api_version);
+            return Ok(Some(Err(format!("no matches for kind {kind:?} in version {version:?}"))));
+        };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.shared.client.clone(), namespace, &resource.resource);
         let answer = within_deadline(api.get_subresource("scale", &owner.name)).await;
@@ -43,7 +49,7 @@ impl Scales {
         };
         let replicas = scale.spec.and_then(|spec| spec.replicas).unwrap_or(0);
         let same = scale.metadata.uid.as_ref() == Some(&owner.uid);
-        Ok(same.then(|| Scale { uid: owner.uid.clone(), replicas }))
+        Ok(same.then(|| Ok(Scale { uid: owner.uid.clone(), replicas })))
     }
 
     /// A ReplicaSet of a Deployment wants what the Deployment wants, whichever of its sets the pods are in.
@@ -64,10 +70,7 @@ impl Scales {
     }
 
     /// Where a kind is served; the server is asked again only about kinds that are not known yet.
-    async fn resource(
-        &self,
-        owner: &OwnerReference,
-    ) -> Result<Option<Arc<koinon_control::discovery::Served>>, Error> {
+    async fn resource(&self, owner: &OwnerReference) -> Result<Option<Arc<Served>>, Error> {
         let find = |catalog: &Catalog| catalog.find(&owner.api_version, &owner.kind).cloned();
         if let Some(known) = find(&self.catalog.lock()) {
             return Ok(Some(known));

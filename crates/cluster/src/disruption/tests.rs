@@ -40,9 +40,9 @@ fn decide(budget: &PodDisruptionBudget, pods: &[Value], scales: &[(&str, &str, i
     let pods: Vec<Arc<Pod>> =
         pods.iter().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect();
     let scale = |(owner, uid, replicas): &(&str, &str, i32)| {
-        ((*owner).to_owned(), Scale { uid: (*uid).to_owned(), replicas: *replicas })
+        ((*owner).to_owned(), Ok(Scale { uid: (*uid).to_owned(), replicas: *replicas }))
     };
-    let scales: BTreeMap<String, Scale> = scales.iter().map(scale).collect();
+    let scales: BTreeMap<String, Result<Scale, String>> = scales.iter().map(scale).collect();
     plan(&Look { budget, pods: &pods, scales: &scales, now: at(NOW) })
 }
 

@@ -29,7 +29,7 @@ pub(super) fn pack(service: &Service, family: Family, group: Group, draft: &mut 
     for slice in existing {
         match settle(service, &slice, &mut desired) {
             Settled::Unchanged => unchanged.push(slice),
-            Settled::Changed(slice) => changed.push(slice),
+            Settled::Changed(slice) => changed.push(*slice),
             Settled::Empty => draft.delete.push(slice),
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn pack(service: &Service, family: Family, group: Group, draft: &mut 
 
 enum Settled {
     Unchanged,
-    Changed(EndpointSlice),
+    Changed(Box<EndpointSlice>),
     Empty,
 }
 
@@ -78,7 +78,7 @@ fn settle(service: &Service, slice: &EndpointSlice, desired: &mut BTreeMap<Ident
         }
         let mut slice = slice.clone();
         slice.metadata.labels = Some(labels(service));
-        return Settled::Changed(slice);
+        return Settled::Changed(Box::new(slice));
     }
     if kept.is_empty() {
         return Settled::Empty;
@@ -86,7 +86,7 @@ fn settle(service: &Service, slice: &EndpointSlice, desired: &mut BTreeMap<Ident
     let mut slice = slice.clone();
     slice.endpoints = Some(kept);
     slice.metadata.labels = Some(labels(service));
-    Settled::Changed(slice)
+    Settled::Changed(Box::new(slice))
 }
 
 /// The slice that has room for all of them and then the least left.

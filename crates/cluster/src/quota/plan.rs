@@ -43,6 +43,8 @@ pub(super) fn subject(name: &str) -> Option<Subject> {
             ("", "pods") => Subject::Pods,
             ("", "services") => Subject::Services,
             ("", "persistentvolumeclaims") => Subject::Claims,
+            // They only tell of other things, and are too many to count.
+            ("" | "events.k8s.io", "events") => return None,
             _ => objects(group, resource),
         });
     }

@@ -37,7 +37,7 @@ fn decide(
 ) -> Plan {
     let kind = Counted { group: String::new(), resource: "secrets".into() };
     let counts = secrets.map(|count| (kind, count)).into_iter().collect();
-    let claims = claims.map(|claims| parsed(claims));
+    let claims = claims.map(parsed);
     let (pods, services) = (parsed::<Pod>(pods), parsed(services));
     plan(&Look {
         quota,
@@ -190,5 +190,6 @@ fn names_tell_what_they_are_about() {
     assert_eq!(subject("limits.cpu"), Some(Subject::Pods));
     assert_eq!(subject("requests.hugepages-2Mi"), Some(Subject::Pods));
     assert_eq!(subject("strange"), None);
+    assert_eq!(subject("count/events.events.k8s.io"), None);
     assert_eq!(subjects(&quota(&["cpu", "pods", "services"], json!({}))).len(), 2);
 }
