@@ -21,6 +21,8 @@ pub mod workloads {
     pub const CLUSTER_ORDER: &str = "koinon.dev/cluster-order";
     /// Annotation on a federated Deployment: how many clusters are updated at a time.
     pub const MAX_CONCURRENT_CLUSTERS: &str = "koinon.dev/max-concurrent-clusters";
+    /// Annotation that we write on a federated Deployment: which clusters are being updated, and what they ran before.
+    pub const ROLLOUT: &str = "koinon.dev/rollout";
     /// Annotation: who decides how many replicas a member runs; see [`REPLICAS_BY_MEMBER`].
     pub const REPLICAS: &str = "koinon.dev/replicas";
     /// The value of [`REPLICAS`] that leaves the count to the member, for its own autoscaler.

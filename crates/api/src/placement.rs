@@ -57,6 +57,8 @@ pub enum ClusterState {
     Stalled,
     /// It does not answer; the counts are the last ones known.
     Offline,
+    /// Nothing is known of it yet, or not for a moment.
+    Unknown,
 }
 
 impl Placement {

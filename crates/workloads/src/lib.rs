@@ -5,7 +5,9 @@
 //! ```
 //!
 //! - [`planner`] decides how many replicas each cluster should run, and says why.
+//! - [`rollout`] decides which pod template each cluster should have now, while an update passes over them.
 //!
-//! It is a pure function of its input: no client, no runtime, no clock.
+//! Both are pure functions of their input: no client, no runtime, no clock.
 
 pub mod planner;
+pub mod rollout;

@@ -72,7 +72,7 @@ fn carried_out(case: &Case, plan: &Plan) -> Case {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn the_same_as_the_plain_rules(case in case()) {
