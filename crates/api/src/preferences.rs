@@ -83,9 +83,12 @@ impl Preferences {
     }
 }
 
-/// Reads only the entries by cluster, as they stand inside the annotation under `clusters`.
-pub fn clusters_from_value(value: &Value) -> Result<BTreeMap<String, ClusterPreference>, Invalid> {
-    read::clusters_alone(value)
+/// Reads only the entries by cluster, as they stand inside the annotation under `clusters`. Faults call them `field`.
+pub fn clusters_from_value(
+    field: &str,
+    value: &Value,
+) -> Result<BTreeMap<String, ClusterPreference>, Invalid> {
+    read::clusters_alone(field, value)
 }
 
 /// Without the annotation: evenly, and what runs stays where it is.

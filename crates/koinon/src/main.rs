@@ -4,6 +4,7 @@ mod args;
 mod cluster;
 mod host;
 mod keeper;
+mod plan;
 mod up;
 
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("koinon: {}", sentence(&error));
-            ExitCode::FAILURE
+            if error.is::<plan::BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -33,6 +34,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
+        Command::Plan(options) => plan::run(options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())

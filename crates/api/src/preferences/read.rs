@@ -26,16 +26,19 @@ pub(super) fn preferences(value: &Value) -> Result<Preferences, Invalid> {
                 Some("weighted") => read.scale_down = ScaleDown::Weighted,
                 _ => faults.report(format!("{name} is {value}: it must be \"ordered\" or \"weighted\"")),
             },
-            "clusters" => read.clusters = clusters(value, &mut faults),
+            "clusters" => read.clusters = clusters(name, value, &mut faults),
             _ => faults.report(format!("{name} is not known: rebalance, scaleDown and clusters are")),
         }
     }
     faults.or(read)
 }
 
-pub(super) fn clusters_alone(value: &Value) -> Result<BTreeMap<String, ClusterPreference>, Invalid> {
+pub(super) fn clusters_alone(
+    field: &str,
+    value: &Value,
+) -> Result<BTreeMap<String, ClusterPreference>, Invalid> {
     let mut faults = Faults::default();
-    let read = clusters(value, &mut faults);
+    let read = clusters(field, value, &mut faults);
     faults.or(read)
 }
 
@@ -52,45 +55,43 @@ impl Faults {
     }
 }
 
-fn clusters(value: &Value, faults: &mut Faults) -> BTreeMap<String, ClusterPreference> {
+fn clusters(field: &str, value: &Value, faults: &mut Faults) -> BTreeMap<String, ClusterPreference> {
     let Value::Object(entries) = value else {
         faults.report(format!(
-            "clusters is {value}: it must be an object with an entry for each cluster, or \"*\""
+            "{field} is {value}: it must be an object with an entry for each cluster, or \"*\""
         ));
         return BTreeMap::new();
     };
     let mut read = BTreeMap::new();
     for (name, entry) in entries {
         if name.is_empty() {
-            faults.report("clusters has an entry without a name: use \"*\" for every cluster".to_owned());
+            faults.report(format!("{field} has an entry without a name: use \"*\" for every cluster"));
             continue;
         }
         match entry {
             Value::Object(fields) => {
-                read.insert(name.clone(), cluster(name, fields, faults));
+                read.insert(name.clone(), cluster(&format!("{field}.{name}"), fields, faults));
             }
             Value::Null => {
                 read.insert(name.clone(), ClusterPreference::default());
             }
             _ => faults
-                .report(format!("clusters.{name} is {entry}: it must be an object such as {{\"weight\":1}}")),
+                .report(format!("{field}.{name} is {entry}: it must be an object such as {{\"weight\":1}}")),
         }
     }
     read
 }
 
-fn cluster(cluster: &str, fields: &Map<String, Value>, faults: &mut Faults) -> ClusterPreference {
+fn cluster(path: &str, fields: &Map<String, Value>, faults: &mut Faults) -> ClusterPreference {
     let mut read = ClusterPreference::default();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let field = name.to_ascii_lowercase();
         if !matches!(field.as_str(), "minreplicas" | "maxreplicas" | "weight") {
-            faults.report(format!(
-                "clusters.{cluster}.{name} is not known: minReplicas, maxReplicas and weight are"
-            ));
+            faults.report(format!("{path}.{name} is not known: minReplicas, maxReplicas and weight are"));
             continue;
         }
         let Some(count) = value.as_i64().filter(|count| *count >= 0) else {
-            faults.report(format!("clusters.{cluster}.{name} is {value}: it must be a whole number from 0"));
+            faults.report(format!("{path}.{name} is {value}: it must be a whole number from 0"));
             continue;
         };
         match field.as_str() {
@@ -101,7 +102,7 @@ fn cluster(cluster: &str, fields: &Map<String, Value>, faults: &mut Faults) -> C
     }
     if let Some(most) = read.max_replicas.filter(|most| *most < read.min_replicas) {
         faults.report(format!(
-            "clusters.{cluster}.minReplicas is {}, more than maxReplicas, which is {most}: lower the one or raise the other",
+            "{path}.minReplicas is {}, more than maxReplicas, which is {most}: lower the one or raise the other",
             read.min_replicas
         ));
     }

@@ -108,7 +108,7 @@ fn the_scenarios_as_data() {
         let preferences = Preferences {
             rebalance: given["rebalance"].as_bool().unwrap(),
             scale_down: ScaleDown::default(),
-            clusters: clusters_from_value(&given["preferences"]).unwrap(),
+            clusters: clusters_from_value("preferences", &given["preferences"]).unwrap(),
         };
         let candidates: BTreeMap<String, Candidate> = given["clusters"]
             .as_array()
