@@ -7,6 +7,7 @@ mod host;
 mod keeper;
 mod lab;
 mod nodes;
+mod plan;
 mod run;
 mod site;
 mod up;
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("koinon: {}", sentence(&error));
-            ExitCode::FAILURE
+            if error.is::<plan::BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -42,6 +43,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
         Command::Nodes(options) => host::runtime()?.block_on(nodes::run(options)),
         Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
+        Command::Plan(options) => plan::run(options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
