@@ -115,10 +115,10 @@ impl<T: Versioned> Known<T> {
         self.listing.get_or_insert_default().insert(key, object);
     }
 
-    /// Takes over a complete list.
-    pub fn end_list(&mut self) -> Vec<Change<T>> {
+    /// Takes over a complete list, which was made at version `at` where that is known.
+    pub fn end_list(&mut self, at: u64) -> Vec<Change<T>> {
         let mut new = self.listing.take().unwrap_or_default();
-        let newest = new.values().map(Versioned::version).max().unwrap_or(0);
+        let newest = new.values().map(Versioned::version).max().unwrap_or(0).max(at);
         self.seen = newest;
         // What we wrote after the list was made is not in it; the watch that follows will tell.
         self.unconfirmed.retain(|written, _| *written > newest);
@@ -173,7 +173,7 @@ impl<T: Versioned> Known<T> {
     }
 
     /// The watch has come to this version: what we wrote before it and what it never showed is gone again.
-    fn pass(&mut self, version: u64) -> Vec<Change<T>> {
+    pub fn pass(&mut self, version: u64) -> Vec<Change<T>> {
         self.seen = self.seen.max(version);
         let mut changes = Vec::new();
         while let Some(oldest) = self.unconfirmed.first_entry()

@@ -112,7 +112,7 @@ where
                 self.state.write().list(Key::of(&object), Arc::new(object));
             }
             Event::InitDone => {
-                self.change(Known::end_list);
+                self.change(|state| state.end_list(0));
                 self.listed.send_replace(true);
             }
             Event::Apply(mut object) => {

@@ -6,9 +6,16 @@
 //!                                          └─ client ◄─ what a role decided, one deadline and permit a call
 //! ```
 
+pub mod fleet;
 pub mod health;
+pub mod index;
 pub mod member;
 pub mod metrics;
+pub mod watch;
 
-pub use koinon_api::membership::ClusterId;
+pub use fleet::{Fleet, Link, Member, Options, Wanted};
+pub use index::{Index, Knowledge, News, Record};
+pub use koinon_api::membership::{ClusterId, Phase};
 pub use member::{Limits, MemberClient};
+pub use metrics::Metrics;
+pub use watch::{Lists, Selection};

@@ -1,22 +1,23 @@
 //! What stands between controllers and one member: every request passes here, and none can hang, crowd or
 //! reach the wrong cluster.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use koinon_api::membership::ClusterId;
+use koinon_api::membership::{Claims, ClusterClaim, ClusterId, GROUP, VERSION};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::Limits;
 use super::circuit::{Circuit, Pass};
 use super::error::{Away, cause};
-use super::{Limits, identity::Identity};
+use super::identity::{Identity, Seen};
 use crate::metrics::{Metrics, Outcome};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -30,12 +31,6 @@ pub(super) struct Guard {
     admits: watch::Sender<bool>,
     limits: Limits,
     metrics: Metrics,
-}
-
-/// What a probe saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sighting {
-    pub(super) uid: String,
 }
 
 impl Guard {
@@ -61,6 +56,11 @@ impl Guard {
     /// Goes another way from now on. Calls that are on their way end as they will.
     pub(super) fn relink(&self, link: Client) {
         *self.link.write() = link;
+        self.identity.lock().doubt();
+    }
+
+    /// A connection failed: whoever comes back may be somebody else.
+    pub(super) fn doubt(&self) {
         self.identity.lock().doubt();
     }
 
@@ -99,10 +99,9 @@ impl Guard {
                 return Err(Away::Busy(self.limits.concurrency).into());
             }
         };
-        if request.method() != Method::GET {
-            self.verify(deadline).await?;
-        }
         let watch = is_watch(&request);
+        let lasting = watch || request.method() != Method::GET;
+        self.verify(if lasting { self.limits.identity_fresh_for } else { Duration::MAX }, deadline).await?;
         let sent = async {
             let response = self.pass(request).await?;
             // The body of a watch has no end; whoever reads it looks for signs of life. Errors do end.
@@ -136,49 +135,51 @@ impl Guard {
         }
     }
 
-    /// Makes sure, before a write, that the cluster there is still the one that was joined.
-    async fn verify(&self, deadline: Instant) -> Result<(), BoxError> {
-        if self.identity.lock().is_fresh(Instant::now(), self.limits.identity_fresh_for) {
+    /// Makes sure that the cluster there is still the one that was joined: that it was confirmed `within`
+    /// this time, and since a connection failed, for whoever comes back may be somebody else.
+    async fn verify(&self, within: Duration, deadline: Instant) -> Result<(), BoxError> {
+        if self.identity.lock().is_confirmed(Instant::now(), within) {
             return Ok(());
         }
         let looked = timeout_at(deadline, self.look()).await;
-        let sighting = looked.unwrap_or_else(|_| Err(Away::NoAnswer(self.limits.deadline).into()))?;
-        self.saw(&sighting).map_err(|why| Away::Another(why).into())
+        let uid = looked.unwrap_or_else(|_| Err(Away::NoAnswer(self.limits.deadline).into()))?;
+        match self.saw(&uid) {
+            Seen::Itself => Ok(()),
+            Seen::Stranger => Err(Away::Offline("it is not known yet which cluster it is".into()).into()),
+            Seen::Another(why) => Err(Away::Another(why).into()),
+        }
     }
 
-    /// Asks who is there, past circuit and permits, but not for long.
-    pub(super) async fn probe(&self) -> Result<Sighting, String> {
-        let sighting = match timeout(self.limits.probe_deadline, self.look()).await {
-            Ok(Ok(sighting)) => sighting,
+    /// Asks who is there, past circuit and permits, but not for long. Gives the UID.
+    pub(super) async fn probe(&self) -> Result<(String, Seen), String> {
+        let uid = match timeout(self.limits.probe_deadline, self.look()).await {
+            Ok(Ok(uid)) => uid,
             Ok(Err(error)) => return Err(self.probe_failed(cause(&*error))),
             Err(_) => {
                 let why = format!("no answer within {} s", self.limits.probe_deadline.as_secs_f32());
                 return Err(self.probe_failed(why));
             }
         };
-        self.saw(&sighting).map_err(|why| why.to_string())?;
-        self.circuit.lock().probe_answered();
-        self.announce();
-        Ok(sighting)
+        let seen = self.saw(&uid);
+        if seen == Seen::Itself {
+            self.circuit.lock().probe_answered();
+            self.announce();
+        }
+        Ok((uid, seen))
     }
 
     fn probe_failed(&self, why: String) -> String {
+        self.doubt();
         self.circuit.lock().failed(Pass::Ordinary, &why);
         self.announce();
         why
     }
 
-    /// Takes in who is there; an error says that it is somebody else.
-    fn saw(&self, sighting: &Sighting) -> Result<(), Arc<str>> {
-        self.identity.lock().saw(&sighting.uid, Instant::now())
+    fn saw(&self, uid: &str) -> Seen {
+        self.identity.lock().saw(uid, Instant::now())
     }
 
-    /// Takes in whether the cluster claims to be another one.
-    pub(super) fn claims(&self, other: Option<&str>) {
-        self.identity.lock().claims(other);
-    }
-
-    async fn look(&self) -> Result<Sighting, BoxError> {
+    async fn look(&self) -> Result<String, BoxError> {
         #[derive(Deserialize)]
         struct Named {
             metadata: Uid,
@@ -188,7 +189,7 @@ impl Guard {
             uid: String,
         }
         let named: Named = self.read("/api/v1/namespaces/kube-system").await?;
-        Ok(Sighting { uid: named.metadata.uid })
+        Ok(named.metadata.uid)
     }
 
     /// The version of the member's API server.
@@ -198,11 +199,31 @@ impl Guard {
         struct Version {
             git_version: String,
         }
-        let asked = timeout(self.limits.probe_deadline, self.read::<Version>("/version")).await;
-        Ok(asked.map_err(|_| Away::NoAnswer(self.limits.probe_deadline))??.git_version)
+        Ok(self.read_in_time::<Version>("/version").await?.git_version)
     }
 
-    async fn read<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
+    /// What the cluster there says of itself; without the definition it says nothing.
+    pub(super) async fn claims(&self, namespace: &str) -> Result<Claims, BoxError> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<ClusterClaim>,
+        }
+        let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/clusterclaims");
+        match self.read_in_time::<List>(&path).await {
+            Ok(list) => Ok(Claims::of(&list.items)),
+            Err(error) if error.downcast_ref::<Unfit>().is_some_and(|unfit| unfit.0 == 404) => {
+                Ok(Claims::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_in_time<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
+        let read = timeout(self.limits.probe_deadline, self.read(path)).await;
+        read.map_err(|_| Away::NoAnswer(self.limits.probe_deadline))?
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
         let request = Request::get(path).header("accept", "application/json").body(Body::empty())?;
         let response = self.pass(request).await?;
         let status = response.status();
@@ -210,7 +231,7 @@ impl Guard {
         if status.is_success() {
             return Ok(serde_json::from_slice(&body)?);
         }
-        Err(refusal(status, &body).into())
+        Err(Unfit(status.as_u16(), refusal(status, &body)).into())
     }
 
     async fn pass(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
@@ -245,8 +266,7 @@ impl Attempt<'_> {
                 guard.circuit.lock().failed(pass, &cause(error));
                 let late = matches!(Away::within(error), Some(Away::NoAnswer(_)));
                 guard.metrics.call(member, if late { Outcome::Timeout } else { Outcome::Failed });
-                // Who comes back there may be somebody else.
-                guard.identity.lock().doubt();
+                guard.doubt();
             }
         }
         guard.announce();
@@ -261,6 +281,11 @@ impl Drop for Attempt<'_> {
         }
     }
 }
+
+/// An answer that does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{1}")]
+struct Unfit(u16, String);
 
 fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();

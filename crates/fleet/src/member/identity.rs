@@ -11,15 +11,22 @@ pub(super) struct Identity {
     /// The UID of the `kube-system` namespace, once it is known.
     expected: Option<String>,
     confirmed: Option<Instant>,
-    /// Why it is another cluster, by its UID.
+    /// Why it is another cluster, if it is.
     other: Option<Arc<str>>,
-    /// Why it is another cluster, by what it claims to be.
-    claims: Option<Arc<str>>,
+}
+
+/// Who answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Itself,
+    /// Nobody knows yet who it should be.
+    Stranger,
+    Another(Arc<str>),
 }
 
 impl Identity {
     pub(super) fn new(expected: Option<String>) -> Identity {
-        Identity { expected, confirmed: None, other: None, claims: None }
+        Identity { expected, confirmed: None, other: None }
     }
 
     pub(super) fn expected(&self) -> Option<&str> {
@@ -35,39 +42,35 @@ impl Identity {
         }
     }
 
-    /// Takes in who answered. The first ever seen is the member.
-    pub(super) fn saw(&mut self, uid: &str, now: Instant) -> Result<(), Arc<str>> {
-        let expected = self.expected.get_or_insert_with(|| uid.to_owned());
+    /// Takes in who answered.
+    pub(super) fn saw(&mut self, uid: &str, now: Instant) -> Seen {
+        let Some(expected) = &self.expected else { return Seen::Stranger };
         if expected == uid {
             self.confirmed = Some(now);
             self.other = None;
-            return Ok(());
+            return Seen::Itself;
         }
         let why: Arc<str> = format!(
-            "another cluster answers at its address (its kube-system namespace has the UID {uid}, the member's is \
-             {expected}); if it was replaced on purpose, unjoin it and join it again"
+            "another cluster answers at its address (its kube-system namespace has the UID {uid}, the member's \
+             has {expected}); if it was replaced on purpose, unjoin it and join it again"
         )
         .into();
         self.confirmed = None;
         self.other = Some(why.clone());
-        Err(why)
+        Seen::Another(why)
     }
 
-    /// Takes in whether the cluster claims to be another one.
-    pub(super) fn claims(&mut self, other: Option<&str>) {
-        self.claims = other.map(Into::into);
-    }
-
-    /// From now on, ask before writing.
+    /// From now on, ask before anything else.
     pub(super) fn doubt(&mut self) {
         self.confirmed = None;
     }
 
     pub(super) fn other(&self) -> Option<Arc<str>> {
-        self.other.clone().or_else(|| self.claims.clone())
+        self.other.clone()
     }
 
-    pub(super) fn is_fresh(&self, now: Instant, fresh_for: Duration) -> bool {
-        self.confirmed.is_some_and(|at| now.saturating_duration_since(at) <= fresh_for)
+    /// Whether it was confirmed since there was reason to doubt, and not longer ago than `within`.
+    pub(super) fn is_confirmed(&self, now: Instant, within: Duration) -> bool {
+        self.confirmed.is_some_and(|at| now.saturating_duration_since(at) <= within)
     }
 }

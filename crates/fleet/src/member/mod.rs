@@ -9,13 +9,14 @@ mod identity;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koinon_api::membership::ClusterId;
+use koinon_api::membership::{Claims, ClusterId};
 use kube::core::{ApiResource, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 
 pub use self::credentials::Credentials;
 pub use self::error::{Away, Class, Error, Failure};
 use self::guard::Guard;
+pub(crate) use self::identity::Seen;
 use crate::metrics::Metrics;
 
 /// How much a member may cost.
@@ -28,7 +29,7 @@ pub struct Limits {
     /// A call that finds all of them taken waits so long for its turn.
     pub patience: Duration,
     pub probe_deadline: Duration,
-    /// Before a write, the identity of the cluster was confirmed at most so long ago.
+    /// Before a write and before a watch, the identity of the cluster was confirmed at most so long ago.
     pub identity_fresh_for: Duration,
 }
 
@@ -57,7 +58,7 @@ pub struct MemberClient {
 
 impl MemberClient {
     /// A member behind `link`, which retries nothing by itself; `uid` is the UID of its `kube-system`
-    /// namespace where it is known already, and otherwise the first one seen.
+    /// namespace. Until that is known nothing but probes reaches the member.
     pub fn new(name: ClusterId, link: Client, uid: Option<String>, limits: Limits, metrics: Metrics) -> Self {
         let guard = Arc::new(Guard::new(name.clone(), link, uid, limits, metrics));
         let behind = guard.clone();
@@ -111,9 +112,9 @@ impl MemberClient {
         self.guard.uid()
     }
 
-    /// A client that is subject to the same rules, for what takes nothing else.
-    pub(crate) fn guarded(&self) -> &Client {
-        &self.client
+    /// Takes in that an open connection failed.
+    pub(crate) fn doubt(&self) {
+        self.guard.doubt();
     }
 
     pub(crate) fn relink(&self, link: Client) {
@@ -124,14 +125,14 @@ impl MemberClient {
         self.guard.expect(uid);
     }
 
-    /// Asks who is there; the answer also decides whether other calls go through.
-    pub(crate) async fn probe(&self) -> Result<(), String> {
-        self.guard.probe().await.map(drop)
+    /// Asks who is there and gives the UID; the answer also decides whether other calls go through.
+    pub(crate) async fn probe(&self) -> Result<(String, Seen), String> {
+        self.guard.probe().await
     }
 
-    /// Takes in whether the cluster claims to be another one.
-    pub(crate) fn claims(&self, other: Option<&str>) {
-        self.guard.claims(other);
+    /// What the cluster there says of itself.
+    pub(crate) async fn claims(&self, namespace: &str) -> Result<Claims, String> {
+        self.guard.claims(namespace).await.map_err(|error| error::cause(&*error))
     }
 
     pub(crate) fn away(&self, why: &str) {

@@ -1,0 +1,5 @@
+//! A fleet of clusters in one process, under paused time, with wires that fail.
+
+mod harness;
+mod reaching;
+mod watching;
