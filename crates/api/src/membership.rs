@@ -76,6 +76,10 @@ pub struct FederationStatus {
     /// Why this Federation is not followed, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<String>,
+    /// The ID of the cluster that this Federation lives in. It stays in force for as long as the Federation
+    /// does, whatever becomes of the claim.
+    #[serde(default, rename = "clusterID", skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_status: Vec<MemberStatus>,
 }

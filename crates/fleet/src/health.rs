@@ -75,7 +75,7 @@ impl Health {
                 become_(Phase::Reachable)
             }
             (Phase::Unreachable, Probe::Answered) => Health {
-                why: Some(format!("it answers again since {} s", against_for.as_secs())),
+                why: Some("it answers again, but not for long enough yet".into()),
                 ..stay(Some(against_since))
             },
             (Phase::Joining | Phase::Reachable, Probe::Failed(_))

@@ -6,10 +6,12 @@
 //!                                          └─ client ◄─ what a role decided, one deadline and permit a call
 //! ```
 
+pub mod election;
 pub mod fleet;
 pub mod health;
 pub mod index;
 pub mod member;
+pub mod membership;
 pub mod metrics;
 pub mod watch;
 

@@ -108,6 +108,7 @@ pub fn federation_crd() -> Value {
                 "type": "object",
                 "properties": {
                     "observedGeneration": {"type": "integer", "format": "int64"},
+                    "clusterID": {"type": "string", "description": "The ID of this cluster, in force for as long as this object is there."},
                     "ignored": {"type": "string", "description": "Why this object is not followed, if it is not."},
                     "memberStatus": {
                         "type": "array", "items": member_status,

@@ -14,6 +14,7 @@ use kube::core::{ApiResource, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 
 pub use self::credentials::Credentials;
+pub(crate) use self::error::cause;
 pub use self::error::{Away, Class, Error, Failure};
 use self::guard::Guard;
 pub(crate) use self::identity::Seen;
