@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::claims::{Claims, WellKnown};
 pub use self::crds::{GROUP, VERSION, cluster_claim_crd, crds, federation_crd};
@@ -25,13 +26,13 @@ pub const FEDERATION_NAME: &str = "federation";
 pub const CLUSTER_UID: &str = "koinon.dev/cluster-uid";
 
 /// The members of a federation, and how each of them is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Federation {
     #[serde(default)]
     pub metadata: ObjectMeta,
     #[serde(default)]
     pub spec: FederationSpec,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub status: Option<FederationStatus>,
 }
 
@@ -132,12 +133,12 @@ impl Phase {
 }
 
 /// One thing that a cluster says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct ClusterClaim {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// The claim's name where it cannot be the object's: `clusterSet.k8s.io` has a capital letter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub name: Option<String>,
     #[serde(default)]
     pub value: String,
@@ -150,8 +151,22 @@ impl ClusterClaim {
     }
 }
 
+/// A kind of object with these fields, of which the last are left out where there is nothing to say.
 macro_rules! namespaced {
-    ($kind:ident, $plural:literal) => {
+    ($kind:ident, $plural:literal, [$($field:ident),+], [$($optional:ident),+]) => {
+        impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut object = serializer.serialize_map(None)?;
+                object.serialize_entry("apiVersion", &$kind::api_version(&()))?;
+                object.serialize_entry("kind", stringify!($kind))?;
+                $(object.serialize_entry(stringify!($field), &self.$field)?;)+
+                $(if let Some(value) = &self.$optional {
+                    object.serialize_entry(stringify!($optional), value)?;
+                })+
+                object.end()
+            }
+        }
+
         impl Resource for $kind {
             type DynamicType = ();
             type Scope = NamespaceResourceScope;
@@ -183,5 +198,5 @@ macro_rules! namespaced {
     };
 }
 
-namespaced!(Federation, "federations");
-namespaced!(ClusterClaim, "clusterclaims");
+namespaced!(Federation, "federations", [metadata, spec], [status]);
+namespaced!(ClusterClaim, "clusterclaims", [metadata, value], [name]);

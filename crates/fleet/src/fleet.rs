@@ -12,13 +12,13 @@ use koinon_control::Clock;
 use kube::{Api, Client};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::health::{Health, Probe, Thresholds};
 use crate::index::{Index, Record};
 use crate::member::{Credentials, Limits, MemberClient, Seen};
 use crate::metrics::Metrics;
+use crate::task::Task;
 use crate::watch::{Selection, Shared, Watch};
 
 /// So many lists may be on their way at once, however many members there are.
@@ -146,24 +146,6 @@ struct Running {
     _probing: Task,
 }
 
-/// A task that ends with its owner.
-struct Task(JoinHandle<()>);
-
-impl Task {
-    /// Ends the task and waits until it did, so that it writes nothing after what comes next.
-    async fn end(mut self) {
-        self.0.abort();
-        // It ends by being cut off, which counts as an error.
-        let _ = (&mut self.0).await;
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Fleet {
     pub fn new(options: Options, metrics: Metrics, clock: Clock) -> Arc<Fleet> {
         let turnstile = Arc::new(Semaphore::new(LISTS_AT_ONCE));
@@ -238,8 +220,8 @@ impl Fleet {
             link: RwLock::new(wanted.link),
             hurry: Notify::new(),
         });
-        let probing = tokio::spawn(probe(Arc::downgrade(self), member.clone()));
-        self.members.write().insert(name, Running { member, _probing: Task(probing) });
+        let probing = Task::spawn(probe(Arc::downgrade(self), member.clone()));
+        self.members.write().insert(name, Running { member, _probing: probing });
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<Member>> {
@@ -295,10 +277,10 @@ impl Fleet {
                         selection: selection.clone(),
                         shared: self.shared.clone(),
                     };
-                    let task = tokio::spawn(async move {
+                    let task = Task::spawn(async move {
                         watch.run().await;
                     });
-                    (member.clone(), Task(task))
+                    (member.clone(), task)
                 });
             }
             if changes.changed().await.is_err() {

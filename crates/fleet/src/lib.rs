@@ -13,6 +13,7 @@ pub mod index;
 pub mod member;
 pub mod membership;
 pub mod metrics;
+mod task;
 pub mod watch;
 
 pub use fleet::{Fleet, Link, Member, Options, Wanted};

@@ -8,7 +8,7 @@ pub const VERSION: &str = "v1alpha1";
 /// With more, a rule that compares each member with each would cost more than a server allows.
 const MOST_MEMBERS: u32 = 1024;
 /// A DNS subdomain; its length is limited beside it.
-const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// Every definition that membership needs.
 pub fn crds() -> Vec<Value> {

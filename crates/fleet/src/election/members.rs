@@ -8,7 +8,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use koinon_api::membership::{ClusterId, Federation, NETWORK_NAMESPACE};
 use parking_lot::RwLock;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
 use super::campaign::{Campaign, Fence, Leadership, cluster_of, identity};
 use super::lease::Timing;
@@ -16,6 +15,7 @@ use crate::fleet::{Fleet, Member};
 use crate::index::{Index, Knowledge, Record};
 use crate::membership::formation::{Formation, Part};
 use crate::membership::status::Lead;
+use crate::task::Task;
 use crate::watch::Selection;
 
 /// That a cluster takes part: it has a Federation of its own.
@@ -46,7 +46,7 @@ struct Running {
     me: ClusterId,
     leadership: watch::Receiver<Leadership>,
     end: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    task: Task,
 }
 
 impl Elections {
@@ -85,7 +85,8 @@ impl Elections {
         self.changed.subscribe()
     }
 
-    /// Contends for as long as it is polled. To leave well, call [`Elections::end`] afterwards.
+    /// Contends for as long as it is polled. To give the leases back, call [`Elections::end`] afterwards; who
+    /// is just dropped keeps them until they run out.
     pub async fn run(self: &Arc<Self>, mut formed: watch::Receiver<Option<Arc<Formation>>>) -> Infallible {
         let hear = self.changed.clone();
         self.taking_part.on_change(move |_| hear.send_modify(|count| *count += 1));
@@ -168,7 +169,7 @@ impl Elections {
         let (end, ended) = oneshot::channel();
         let mut heard = leadership.clone();
         let changed = self.changed.clone();
-        let task = tokio::spawn(async move {
+        let task = Task::spawn(async move {
             let campaign = campaign.run(async { drop(ended.await) });
             let tell = async {
                 while heard.changed().await.is_ok() {
@@ -186,7 +187,7 @@ impl Running {
     /// Gives the lease back, if it is ours.
     async fn end(self) {
         drop(self.end);
-        if let Err(error) = self.task.await {
+        if let Err(error) = self.task.done().await {
             tracing::error!(%error, member = %self.member.name(), "an election ended badly");
         }
     }

@@ -1,5 +1,6 @@
 //! A fleet of clusters in one process, under paused time, with wires that fail.
 
+mod forming;
 mod harness;
 mod reaching;
 mod watching;
