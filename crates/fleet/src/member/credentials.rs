@@ -57,7 +57,7 @@ impl Credentials {
             return Ok(Credentials::token(server, token.trim(), authority));
         }
         match key("kubeconfig")? {
-            Some(text) => Ok(Credentials { server: server.to_owned(), login: Login::Kubeconfig(text) }),
+            Some(text) => Ok(Credentials::kubeconfig(server, &text)),
             None => Err(Error::NothingInSecret),
         }
     }
@@ -66,6 +66,11 @@ impl Credentials {
     pub fn token(server: &str, token: &str, authority: Option<Vec<u8>>) -> Credentials {
         let login = Login::Token { token: token.to_owned(), authority };
         Credentials { server: server.to_owned(), login }
+    }
+
+    /// What a kubeconfig says, with its server unless another is given.
+    pub fn kubeconfig(server: &str, text: &str) -> Credentials {
+        Credentials { server: server.to_owned(), login: Login::Kubeconfig(text.to_owned()) }
     }
 
     /// A client that retries nothing by itself: when to try again is for the fleet to decide.

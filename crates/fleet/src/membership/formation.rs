@@ -113,7 +113,7 @@ pub fn formation(
 }
 
 /// The oldest where it belongs counts, so that a second one changes nothing.
-fn choose(
+pub(super) fn choose(
     namespace: &str,
     federations: &[Arc<Federation>],
 ) -> (Option<Arc<Federation>>, Vec<(Arc<Federation>, String)>) {

@@ -2,5 +2,6 @@
 
 mod forming;
 mod harness;
+mod joining;
 mod reaching;
 mod watching;
