@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::members;
+
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
 #[command(name = "koinon", version, max_term_width = 100)]
@@ -19,6 +21,12 @@ pub(crate) enum Command {
     Up(Up),
     /// Run one local cluster in this process, until Ctrl-C
     Cluster(Cluster),
+    /// Let a cluster into the federation
+    Join(members::Join),
+    /// Let a member go; its workloads run on
+    Unjoin(members::Unjoin),
+    /// Show the members and how they are
+    Members(members::Members),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version

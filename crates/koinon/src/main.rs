@@ -4,6 +4,7 @@ mod args;
 mod cluster;
 mod host;
 mod keeper;
+mod members;
 mod up;
 
 use std::process::ExitCode;
@@ -33,6 +34,9 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
+        Command::Join(options) => host::runtime()?.block_on(members::join(options)),
+        Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
+        Command::Members(options) => host::runtime()?.block_on(members::members(options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
