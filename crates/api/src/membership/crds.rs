@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 pub const GROUP: &str = "federation.antreaplus.tanzu.vmware.com";
 pub const VERSION: &str = "v1alpha1";
 
-/// With more, a rule that compares each member with each would cost more than a server allows.
-const MOST_MEMBERS: u32 = 1024;
+/// More would not fit into what an API server takes as one object, nor into what it allows a rule to cost.
+const MOST_MEMBERS: u32 = 2000;
 /// A DNS subdomain; its length is limited beside it.
 const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
@@ -46,19 +46,17 @@ pub fn cluster_claim_crd() -> Value {
 
 /// The definition of `Federation`.
 pub fn federation_crd() -> Value {
-    let claimed = |about: &str| {
-        json!({
-            "type": "object", "description": about, "required": ["value"],
-            "properties": {
-                "name": {"type": "string", "maxLength": 253},
-                "value": {"type": "string", "minLength": 1, "maxLength": 127, "pattern": ID_PATTERN},
-            },
-        })
-    };
     let member = json!({
         "type": "object", "required": ["clusterID"],
         "properties": {
-            "clusterID": claimed("The value of the member's ID claim."),
+            "clusterID": {
+                "type": "object", "required": ["value"],
+                "description": "The value of the member's ID claim.",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 253},
+                    "value": {"type": "string", "minLength": 1, "maxLength": 127, "pattern": ID_PATTERN},
+                },
+            },
             "server": {
                 "type": "string", "maxLength": 2048,
                 "description": "The URL of the member's API server; may be left out where the Secret holds a kubeconfig.",
@@ -93,14 +91,22 @@ pub fn federation_crd() -> Value {
             "spec": {
                 "type": "object",
                 "properties": {
-                    "clusterSet": claimed("The set of clusters that this federation is."),
+                    "clusterSet": {
+                        "type": "object", "required": ["value"],
+                        "description": "The set of clusters that this federation is.",
+                        "properties": {
+                            "name": {"type": "string", "maxLength": 253},
+                            "value": {"type": "string", "minLength": 1, "maxLength": 1024},
+                        },
+                    },
                     "members": {
                         "type": "array", "maxItems": MOST_MEMBERS, "items": member,
                         "description": "The members. In a cluster that leads nobody there need be none.",
                     },
                 },
+                // To compare each with each would cost too much; a map by ID is as large as the list.
                 "x-kubernetes-validations": [{
-                    "rule": "!has(self.members) || self.members.all(m, self.members.exists_one(n, n.clusterID.value == m.clusterID.value))",
+                    "rule": "!has(self.members) || self.members.transformMapEntry(i, m, {m.clusterID.value: i}).size() == self.members.size()",
                     "message": "each clusterID may be there once",
                 }],
             },

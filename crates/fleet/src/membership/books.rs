@@ -55,7 +55,11 @@ impl Books {
         loop {
             match within_deadline(self.federations().list(&ListParams::default())).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.is_path_unknown() && start.elapsed() < SERVED_WITHIN => {
+                // While a server takes a new kind in it knows nothing of it, or says to come back (429).
+                Err(error)
+                    if (error.is_path_unknown() || error.code() == Some(429))
+                        && start.elapsed() < SERVED_WITHIN =>
+                {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(error) => return Err(Error::asked(Whose::Federation, "list Federations", error)),
