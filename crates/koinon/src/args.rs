@@ -10,6 +10,8 @@ use koinon_cluster::kubelet::Settings;
 
 use crate::run;
 
+use crate::members;
+
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
 #[command(name = "koinon", version, max_term_width = 100)]
@@ -30,6 +32,12 @@ pub(crate) enum Command {
     Lab(Lab),
     /// Show where the replicas of a workload go, and why
     Plan(Plan),
+    /// Let a cluster into the federation
+    Join(members::Join),
+    /// Let a member go; its workloads run on
+    Unjoin(members::Unjoin),
+    /// Show the members and how they are
+    Members(members::Members),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version

@@ -6,6 +6,7 @@ mod folder;
 mod host;
 mod keeper;
 mod lab;
+mod members;
 mod nodes;
 mod plan;
 mod run;
@@ -44,6 +45,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Nodes(options) => host::runtime()?.block_on(nodes::run(options)),
         Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
         Command::Plan(options) => plan::run(options),
+        Command::Join(options) => host::runtime()?.block_on(members::join(options)),
+        Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
+        Command::Members(options) => host::runtime()?.block_on(members::members(options)),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
