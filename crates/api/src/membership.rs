@@ -15,11 +15,9 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use self::claims::{Claims, WellKnown};
 pub use self::crds::{GROUP, VERSION, cluster_claim_crd, crds, federation_crd};
 pub use self::id::{ClusterId, InvalidId};
+pub use crate::names::SYSTEM_NAMESPACE as KOINON_NAMESPACE;
+pub use crate::names::membership::NETWORK_NAMESPACE;
 
-/// Where the federation's own API server keeps members and their Secrets.
-pub const KOINON_NAMESPACE: &str = "koinon-system";
-/// Where a cluster of the `network` role keeps claims, Federation, Secrets and leases.
-pub const NETWORK_NAMESPACE: &str = "antrea-plus-system";
 /// The Federation that `koinon join` writes to when there is none yet.
 pub const FEDERATION_NAME: &str = "federation";
 /// On a member's Secret: the UID of the `kube-system` namespace of the cluster that was joined.

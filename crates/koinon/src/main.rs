@@ -2,6 +2,7 @@
 
 mod args;
 mod cluster;
+mod flags;
 mod folder;
 mod host;
 mod keeper;

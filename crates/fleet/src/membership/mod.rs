@@ -6,6 +6,7 @@
 
 mod books;
 pub mod controller;
+mod enlist;
 pub mod formation;
 mod join;
 mod leave;
@@ -17,6 +18,7 @@ use koinon_api::membership::ClusterId;
 use koinon_control::call;
 
 pub use controller::Controller;
+pub use enlist::{Recruit, enlist};
 pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};
