@@ -145,6 +145,8 @@ fn event(news: &News, component: &str, name: &str, message: &str) -> Event {
 #[derive(Default)]
 struct Memory {
     subjects: BTreeMap<Subject, Recent>,
+    /// What the newest event was named by: two at one moment still need two names.
+    last_name: i128,
 }
 
 /// One object and one reason.
@@ -203,8 +205,8 @@ impl Memory {
             recent.combined = None;
         }
         recent.last = news.at;
-        let name =
-            format!("{}.{:x}", news.about.name.as_deref().unwrap_or_default(), news.at.as_nanosecond());
+        self.last_name = news.at.as_nanosecond().max(self.last_name + 1);
+        let name = format!("{}.{:x}", news.about.name.as_deref().unwrap_or_default(), self.last_name);
         if let Some(written) = recent.by_message.get_mut(&news.message) {
             written.count += 1;
             let Written { name, count } = &*written;
@@ -275,6 +277,18 @@ mod tests {
         assert_eq!(count(&memory.place(&news("y", 21))), (2, "(combined from similar events): y"));
         // After a quiet while they are news again.
         assert_eq!(count(&memory.place(&news("z", 21 + 601))), (1, "z"));
+    }
+
+    #[test]
+    fn events_of_one_moment_have_different_names() {
+        let mut memory = Memory::default();
+        let names: Vec<_> = ["a", "b", "c"]
+            .map(|message| match memory.place(&news(message, 1)) {
+                Told::New { name, .. } => name,
+                told => panic!("{told:?}"),
+            })
+            .into();
+        assert_eq!(std::collections::BTreeSet::from_iter(&names).len(), 3, "{names:?}");
     }
 
     #[test]

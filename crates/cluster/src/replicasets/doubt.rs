@@ -37,10 +37,11 @@ impl Doubts {
     }
 }
 
+/// A conflict says that the object is another than was seen: what it is now has to be asked for too.
 fn is_outcome_unknown(error: &Error) -> bool {
     match error {
         Error::NoAnswer | Error::Failed(_) => true,
-        Error::Refused(status) => status.code >= 500,
+        Error::Refused(status) => status.code >= 500 || status.code == 409,
     }
 }
 
@@ -93,6 +94,7 @@ mod tests {
         assert!(is_outcome_unknown(&refused(504)));
         assert!(is_outcome_unknown(&refused(500)));
         assert!(!is_outcome_unknown(&refused(403)));
-        assert!(!is_outcome_unknown(&refused(409)));
+        assert!(is_outcome_unknown(&refused(409)));
+        assert!(!is_outcome_unknown(&refused(422)));
     }
 }
