@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use futures::StreamExt as _;
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -55,6 +56,8 @@ struct Wire {
     fault: Mutex<Option<Fault>>,
     /// Of so many writes, the answer to the last is lost; the write is not.
     loss: Mutex<Option<usize>>,
+    /// How much later than it happened a watch tells anything.
+    lag: Mutex<Duration>,
     writes: Mutex<Vec<String>>,
 }
 
@@ -107,8 +110,13 @@ impl Cluster {
                     return Ok(answer);
                 }
                 let lost = request.method() != Method::GET && wire.loses_answer();
+                let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
                 let answer = router.oneshot(request).await;
-                if lost { Ok(answer_of(504)) } else { answer }
+                match answer {
+                    Ok(_) if lost => Ok(answer_of(504)),
+                    Ok(answer) if watch => Ok(late(answer, wire)),
+                    answer => answer,
+                }
             }
         });
         let mut cluster = Cluster {
@@ -176,7 +184,13 @@ impl Cluster {
         *self.wire.loss.lock() = Some(every);
     }
 
+    /// From now on, the controllers' watches are behind.
+    pub(crate) fn lag(&self, lag: Duration) {
+        *self.wire.lag.lock() = lag;
+    }
+
     pub(crate) fn heal(&self) {
+        *self.wire.lag.lock() = Duration::ZERO;
         *self.wire.fault.lock() = None;
         *self.wire.loss.lock() = None;
     }
@@ -375,6 +389,19 @@ impl Nodes {
         let status = json!({"status": {"phase": phase, "conditions": [condition]}});
         call(&self.client, Method::PATCH, &format!("{path}/status"), Some(&status)).await.map(drop)
     }
+}
+
+/// A watch that tells everything later.
+fn late(answer: Response<Body>, wire: Arc<Wire>) -> Response<Body> {
+    answer.map(|body| {
+        Body::from_stream(body.into_data_stream().then(move |chunk| {
+            let lag = *wire.lag.lock();
+            async move {
+                tokio::time::sleep(lag).await;
+                chunk
+            }
+        }))
+    })
 }
 
 pub(crate) fn readiness(pod: &Value) -> &Value {

@@ -13,6 +13,7 @@ async fn a_pod_whose_making_went_unanswered_is_not_made_twice() {
     for every in 1..5 {
         let cluster = Cluster::new().await;
         cluster.lose_answers(every);
+        cluster.lag(Duration::from_millis(70 * every as u64));
         cluster.make(SETS, set("web", 9, "v1")).await;
         let path = format!("{SETS}/web");
         cluster.until(&path, |set| set["status"]["availableReplicas"] == 9).await;
@@ -36,6 +37,7 @@ async fn rollouts_end_whatever_is_lost_or_refused_and_whoever_restarts() {
         cluster.make(DEPLOYMENTS, deployment("web", 5, "v1", json!({}))).await;
         cluster.until_rolled_out("web").await;
         cluster.lose_answers(seed);
+        cluster.lag(Duration::from_millis(40 * (seed as u64 % 4)));
         let count = AtomicUsize::new(0);
         cluster.fault(move |method, _| {
             let number = count.fetch_add(1, Ordering::Relaxed);
