@@ -9,8 +9,9 @@
 //! - The hash of a template is taken over its JSON, not over a dump of Go's memory: the names of sets have
 //!   the same form, but not the same letters. A set that a stock cluster named is found by its template.
 //! - What a stock controller writes one after the other about one set or one status is written at once.
-//! - A set that was scaled by hand to the very size that its Deployment is scaled to gets the new size
-//!   noted; a stock controller never notes it, and from then on never rolls out.
+//! - The size that a Deployment was scaled to is always noted on its sets, also where none of them changes:
+//!   one was scaled to it by hand, or there are several and the strategy became `Recreate` amid a rollout.
+//!   A stock controller does not note it then, and from then on never rolls out.
 //! - A complete Deployment of which a pod fails later is not looked at over and over.
 //! - Failures are tried again for as long as they last, not fifteen times.
 //! - The annotation that stood for `rollbackTo` in API versions long gone is not obeyed.

@@ -32,11 +32,11 @@ impl Draft<'_> {
             }
             return;
         }
-        if self.is_rolling() {
-            for (index, replicas) in self.shares(active) {
-                self.scale(index, replicas, WHY);
-                self.note_size(index, WHY);
-            }
+        // Without a share for each, the rollout itself gives them their sizes, once this one is noted.
+        let shares = if self.is_rolling() { self.shares(active) } else { self.as_they_are(active) };
+        for (index, replicas) in shares {
+            self.scale(index, replicas, WHY);
+            self.note_size(index, WHY);
         }
     }
 
@@ -44,6 +44,10 @@ impl Draft<'_> {
     fn is_saturated(&self, set: &Set) -> bool {
         let wanted = self.limits.replicas;
         set.replicas == wanted && set.count(DESIRED) == Some(wanted) && set.available() == wanted
+    }
+
+    fn as_they_are(&self, active: Vec<usize>) -> Vec<(usize, i32)> {
+        active.into_iter().map(|index| (index, self.sets[index].replicas)).collect()
     }
 
     /// The size of each set in proportion to what it has; the largest takes what rounding leaves.
