@@ -13,7 +13,7 @@ impl Draft<'_> {
             (0..self.sets.len()).filter(|index| self.sets[*index].replicas > 0).collect();
         let only = match active[..] {
             // The newest takes it all, were there no pods so far.
-            [] => self.new.or(self.sets.len().checked_sub(1)),
+            [] => self.new.or_else(|| self.sets.len().checked_sub(1)),
             [only] => Some(only),
             _ => None,
         };
@@ -32,9 +32,15 @@ impl Draft<'_> {
             }
             return;
         }
-        // Without a share for each, the rollout itself gives them their sizes, once this one is noted.
-        let shares = if self.is_rolling() { self.shares(active) } else { self.as_they_are(active) };
-        for (index, replicas) in shares {
+        if !self.is_rolling() {
+            // Once the new size is known, the rollout itself gives each its own. What the present sizes are
+            // shares of stays noted.
+            for index in active {
+                self.note(index, DESIRED, self.limits.replicas, WHY);
+            }
+            return;
+        }
+        for (index, replicas) in self.shares(active) {
             self.scale(index, replicas, WHY);
             self.note_size(index, WHY);
         }
@@ -44,10 +50,6 @@ impl Draft<'_> {
     fn is_saturated(&self, set: &Set) -> bool {
         let wanted = self.limits.replicas;
         set.replicas == wanted && set.count(DESIRED) == Some(wanted) && set.available() == wanted
-    }
-
-    fn as_they_are(&self, active: Vec<usize>) -> Vec<(usize, i32)> {
-        active.into_iter().map(|index| (index, self.sets[index].replicas)).collect()
     }
 
     /// The size of each set in proportion to what it has; the largest takes what rounding leaves.

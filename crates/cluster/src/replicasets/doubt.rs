@@ -57,7 +57,7 @@ impl Controller {
             return Ok(());
         }
         let api: Api<Pod> = Api::namespaced(self.shared.client.clone(), &key.namespace);
-        let known = self.pods.by(&self.shared.pods, set.metadata.uid.as_deref().unwrap_or_default());
+        let known = self.pods.by(set.metadata.uid.as_deref().unwrap_or_default());
         let live = within_deadline(api.list(&ListParams::default().labels_from(selector))).await?;
         let listed: BTreeSet<Option<String>> = live.items.iter().map(|pod| pod.uid()).collect();
         for pod in live.items {

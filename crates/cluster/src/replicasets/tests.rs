@@ -74,7 +74,7 @@ fn ready_for(seconds: i64) -> Value {
 #[track_caller]
 fn check_order(goes: Value, stays: Value) {
     let (goes, stays) = (a_pod("m", goes), a_pod("n", stays));
-    for pods in [[goes.clone(), stays.clone()], [stays.clone(), goes.clone()]] {
+    for pods in [[goes.clone(), stays.clone()], [stays, goes.clone()]] {
         let first = first_to_go(&pods, &pods, 1, now());
         assert_eq!(first[0].metadata.name, goes.metadata.name);
     }
@@ -96,7 +96,7 @@ fn each_rule_of_the_order_decides_before_the_next() {
     };
     let unassigned = json!({"spec": {"nodeName": null}});
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-    check_order(unassigned.clone(), json!({"status": {"phase": "Pending"}}));
+    check_order(unassigned, json!({"status": {"phase": "Pending"}}));
     check_order(json!({"status": {"phase": "Pending"}}), json!({"status": {"phase": "Unknown"}}));
     check_order(json!({"status": {"phase": "Unknown"}}), unready.clone());
     check_order(unready, cost("-100"));

@@ -41,7 +41,8 @@ async fn rollouts_end_whatever_is_lost_or_refused_and_whoever_restarts() {
         let count = AtomicUsize::new(0);
         cluster.fault(move |method, _| {
             let number = count.fetch_add(1, Ordering::Relaxed);
-            (method != Method::GET && number % (seed + 3) == 0).then(|| answer_of(409))
+            let (every, code) = if method == Method::GET { (seed + 1, 503) } else { (seed + 3, 409) };
+            number.is_multiple_of(every).then(|| answer_of(code))
         });
         cluster.patch(&path, with_image("v2")).await;
         tokio::time::sleep(Duration::from_millis(200 * seed as u64)).await;

@@ -79,6 +79,22 @@ fn old_pods_that_serve_nobody_go_first() {
 }
 
 #[test]
+fn pods_that_are_on_their_way_out_do_not_count() {
+    // Both sets were just made smaller, and have not told so yet.
+    let mut stale = world(2, bounds(2, 1), "v1=1/1 v0=1/1");
+    for set in &mut stale.sets {
+        std::sync::Arc::make_mut(set).status.as_mut().unwrap().available_replicas = Some(3);
+    }
+    check(stale, "v1=1 v0=2");
+    let mut stale = world(2, bounds(0, 1), "v1=1/1 v0=1/1");
+    std::sync::Arc::make_mut(&mut stale.sets[1]).status.as_mut().unwrap().available_replicas = Some(3);
+    check(stale, "v1=0 v0=1");
+    let mut stale = world(2, bounds(0, 1), "v2=1/1 v1=1/0 v0=0/0");
+    std::sync::Arc::make_mut(&mut stale.sets[2]).status.as_mut().unwrap().available_replicas = Some(2);
+    check(stale, "v2=1 v1=0 v0=0");
+}
+
+#[test]
 fn a_rollover_starts_with_what_is_left_of_the_surge() {
     check(world(10, bounds(3, 2), "v2=8/8 v1=5/0"), "v2=8 v1=0 v0=0");
     check(world(10, bounds(3, 2), "v2=8/8 v1=4/0"), "v2=8 v1=0 v0=1");
