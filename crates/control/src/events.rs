@@ -18,7 +18,7 @@ use crate::clock::Clock;
 const WAITING: usize = 1000;
 /// So many objects and reasons are remembered to count repetitions.
 const REMEMBERED: usize = 4096;
-/// After this many different messages with one reason on one object, the rest are told as one event.
+/// From this many different messages with one reason on one object, they are told as one event.
 const SIMILAR: u32 = 10;
 const SIMILAR_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
@@ -230,7 +230,7 @@ impl Memory {
             let Written { name, count } = &*written;
             return Told::Again { name: name.clone(), count: *count, message: news.message.clone() };
         }
-        if (recent.by_message.len() as u32) < SIMILAR {
+        if (recent.by_message.len() as u32) + 1 < SIMILAR {
             recent.by_message.insert(news.message.clone(), Written { name: name.clone(), count: 1 });
             return Told::New { name, message: news.message.clone() };
         }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn many_similar_messages_become_one_event() {
         let mut memory = Memory::default();
-        for number in 0..10 {
+        for number in 0..9 {
             assert_eq!(count(&memory.place(&news(&number.to_string(), number))).0, 1);
         }
         assert_eq!(count(&memory.place(&news("x", 20))), (1, "(combined from similar events): x"));
