@@ -12,7 +12,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Warnings and errors on standard error; more with `RUST_LOG`.
 pub(crate) fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // The client calls every refused connection an error, also where a member is known to be away.
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client::client::builder=off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 

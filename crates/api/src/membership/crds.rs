@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::profile::cluster_profile_crd;
+
 pub const GROUP: &str = "federation.antreaplus.tanzu.vmware.com";
 pub const VERSION: &str = "v1alpha1";
 
@@ -12,7 +14,7 @@ const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[
 
 /// Every definition that membership needs.
 pub fn crds() -> Vec<Value> {
-    vec![cluster_claim_crd(), federation_crd()]
+    vec![cluster_claim_crd(), federation_crd(), cluster_profile_crd()]
 }
 
 /// The definition of `ClusterClaim`.
@@ -133,7 +135,7 @@ pub fn federation_crd() -> Value {
     definition("Federation", "federations", &["fed"], schema, columns, json!({"status": {}}))
 }
 
-fn definition(
+pub(super) fn definition(
     kind: &str,
     plural: &str,
     short: &[&str],
