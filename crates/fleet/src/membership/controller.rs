@@ -175,6 +175,7 @@ impl Controller {
     async fn reconcile(&self, recorder: &Recorder) -> Result<(), call::Error> {
         let formation = Arc::new(self.form());
         self.fleet.set(self.wanted(&formation)).await;
+        self.fleet.metrics().queue_depth("membership", self.queue.waiting());
         self.formed.send_if_modified(|before| {
             let changed = before.as_ref() != Some(&formation);
             if changed {
@@ -189,7 +190,13 @@ impl Controller {
             }
             let states = self.fleet.members().iter().map(|one| (one.name().clone(), one.state())).collect();
             let leads = self.leads.read().clone();
-            self.write(federation, status::status(federation, &formation, &states, &leads)).await?;
+            let status = status::status(federation, &formation, &states, &leads);
+            let news = status::news(federation.status.as_ref(), &status);
+            self.write(federation, status).await?;
+            for one in news {
+                let weight = if one.is_bad { Weight::Warning } else { Weight::Normal };
+                recorder.tell(&**federation, weight, one.reason, one.message);
+            }
         }
         for (federation, why) in &formation.ignored {
             let status = status::ignored(federation, why);
