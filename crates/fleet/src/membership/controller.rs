@@ -109,8 +109,8 @@ impl Controller {
         let ((), _) = tokio::join!(
             async {
                 tokio::select! {
-                    never = self.follow() => match never {},
-                    () = self.reconcile_forever(&recorder) => {}
+                    never = Box::pin(self.follow()) => match never {},
+                    () = Box::pin(self.reconcile_forever(&recorder)) => {}
                     () = self.hear_of_members() => {}
                     () = self.hear_of_profiles() => {}
                 }
