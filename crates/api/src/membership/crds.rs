@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::profile::cluster_profile_crd;
 pub use crate::names::membership::{GROUP, VERSION};
 
 /// More would not fit into what an API server takes as one object, nor into what it allows a rule to cost.
@@ -11,7 +12,7 @@ const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[
 
 /// Every definition that membership needs.
 pub fn crds() -> Vec<Value> {
-    vec![cluster_claim_crd(), federation_crd()]
+    vec![cluster_claim_crd(), federation_crd(), cluster_profile_crd()]
 }
 
 /// The definition of `ClusterClaim`.
@@ -132,7 +133,7 @@ pub fn federation_crd() -> Value {
     definition("Federation", "federations", &["fed"], schema, columns, json!({"status": {}}))
 }
 
-fn definition(
+pub(super) fn definition(
     kind: &str,
     plural: &str,
     short: &[&str],

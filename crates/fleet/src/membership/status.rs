@@ -51,6 +51,38 @@ pub fn status(
     }
 }
 
+/// Something about a member that a user wants to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub is_bad: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What changed between two statuses, for events on the Federation.
+pub fn news(before: Option<&FederationStatus>, after: &FederationStatus) -> Vec<News> {
+    let phase_of = |id: &str| {
+        let before = before?.member_status.iter().find(|one| one.cluster_id == id)?;
+        Some(before.status)
+    };
+    let mut news = Vec::new();
+    for member in &after.member_status {
+        let id = &member.cluster_id;
+        let (is_bad, reason, message) = match (phase_of(id).unwrap_or(Phase::Joining), member.status) {
+            (before, now) if before == now => continue,
+            (Phase::Joining, Phase::Reachable) => (false, "MemberJoined", format!("cluster {id} has joined")),
+            (_, Phase::Reachable) => (false, "MemberReachable", format!("cluster {id} is reachable again")),
+            (_, Phase::Unreachable) => {
+                let why = member.error.as_deref().unwrap_or("it does not answer");
+                (true, "MemberUnreachable", format!("cluster {id} is unreachable: {why}"))
+            }
+            (_, Phase::Joining) => continue,
+        };
+        news.push(News { is_bad, reason, message });
+    }
+    news
+}
+
 /// The status of a Federation that does not count.
 pub fn ignored(federation: &Federation, why: &str) -> FederationStatus {
     FederationStatus {
@@ -176,5 +208,13 @@ mod tests {
         let after = status(&federation, &formation, &gone, &[(id("a"), lead)].into());
         assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
         assert_eq!(after.member_status[0].leader.as_deref(), Some("b"));
+        let told = |before: Option<&FederationStatus>, after: &FederationStatus| {
+            news(before, after).into_iter().map(|one| one.message).collect::<Vec<_>>().join(", ")
+        };
+        let before = federation.status.as_ref();
+        assert_eq!(told(None, before.unwrap()), "cluster a has joined");
+        assert_eq!(told(before, &after), "cluster a is unreachable: no answer");
+        assert_eq!(told(Some(&after), before.unwrap()), "cluster a is reachable again");
+        assert_eq!(told(before, before.unwrap()), "");
     }
 }
