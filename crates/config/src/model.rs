@@ -190,10 +190,11 @@ impl Carried {
     /// Whether a follower's object is as this asks. A leader that has no id yet takes none away: services
     /// would lose their owner.
     pub fn is_in(&self, copy: &DynamicObject) -> bool {
-        let there = Carried::of(copy);
-        self.spec == there.spec
-            && self.labels == there.labels
-            && (self.uuid.is_none() || self.uuid == there.uuid)
+        let spec = copy.data.get("spec").unwrap_or(&Value::Null);
+        let uuid = copy.annotations().get(names::UUID_ANNOTATION);
+        self.spec == *spec
+            && self.labels == *copy.labels()
+            && (self.uuid.is_none() || self.uuid.as_ref() == uuid)
     }
 
     /// Puts it into an object, leaving everything else as it is.

@@ -18,13 +18,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Feeds everything that happens to the objects of `api` into `on`, for as long as it is polled. A relist
 /// begins with `Init` and is complete only with `InitDone`: what it did not show before that is unknown.
-pub async fn follow<K>(api: Api<K>, mut on: impl FnMut(Event<K>)) -> Infallible
+pub async fn follow<K>(api: Api<K>, on: impl FnMut(Event<K>)) -> Infallible
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    follow_selected(api, watcher::Config::default(), on).await
+}
+
+/// Follows only what `config` selects.
+pub async fn follow_selected<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    mut on: impl FnMut(Event<K>),
+) -> Infallible
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut pause = FIRST_PAUSE;
     loop {
-        let mut events = pin!(watcher::watcher(api.clone(), watcher::Config::default().page_size(PAGE)));
+        let mut events = pin!(watcher::watcher(api.clone(), config.clone().page_size(PAGE)));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {

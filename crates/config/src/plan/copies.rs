@@ -112,10 +112,11 @@ fn stage(
     valid: &BTreeMap<String, &Member>,
     plan: &mut Plan,
 ) -> Option<Condition> {
+    let wanted = objects.iter().map(|object| (Key::of(&**object), Carried::of(object))).collect();
     let mut failures = Vec::new();
     let mut pending = false;
     for (name, member) in valid {
-        let standing = compare(now, kind, objects, name, member);
+        let standing = compare(now, kind, &wanted, name, member);
         if !standing.writes.is_empty() {
             plan.writes.entry(name.clone()).or_default().extend(standing.writes);
         }
@@ -134,7 +135,13 @@ fn stage(
     }
 }
 
-fn compare(now: Duration, kind: &Kind, objects: &Objects, name: &str, member: &Member) -> Standing {
+fn compare(
+    now: Duration,
+    kind: &Kind,
+    wanted: &BTreeMap<Key, Carried>,
+    name: &str,
+    member: &Member,
+) -> Standing {
     let mut standing = Standing::default();
     let copies = match member.copies.get(kind) {
         Some(Sight::Seen(copies)) => copies,
@@ -147,12 +154,9 @@ fn compare(now: Duration, kind: &Kind, objects: &Objects, name: &str, member: &M
             return standing;
         }
     };
-    let wanted: BTreeMap<Key, &DynamicObject> =
-        objects.iter().map(|object| (Key::of(&**object), &**object)).collect();
     let there: BTreeMap<Key, &DynamicObject> =
         copies.iter().map(|copy| (Key::of(&**copy), &**copy)).collect();
-    for (key, object) in &wanted {
-        let carried = Carried::of(object);
+    for (key, carried) in wanted {
         let need = match there.get(key).copied() {
             Some(copy) if copy.metadata.deletion_timestamp.is_some() => {
                 standing.failures.push(going(kind, name, copy));
@@ -160,15 +164,15 @@ fn compare(now: Duration, kind: &Kind, objects: &Objects, name: &str, member: &M
             }
             Some(copy) if carried.is_in(copy) => continue,
             Some(copy) => {
-                let object = replaced(copy, &carried);
+                let object = replaced(copy, carried);
                 Need::new(key, "updating", Some(copy), Write::Replace { kind: kind.clone(), object })
             }
             None => {
-                let object = created(kind, key, &carried);
+                let object = created(kind, key, carried);
                 Need::new(key, "creating", None, Write::Create { kind: kind.clone(), object })
             }
         };
-        standing.consider(now, name, member, kind, Some(&carried), need);
+        standing.consider(now, name, member, kind, Some(carried), need);
     }
     for (key, copy) in there.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
         if copy.metadata.deletion_timestamp.is_some() {
