@@ -297,11 +297,7 @@ impl Cluster {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        match self.call(Method::GET, path, None).await {
-            Ok(object) => Some(object),
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            Err(error) => panic!("{path}: {error}"),
-        }
+        get_with(&self.client, path).await
     }
 
     pub(crate) async fn items(&self, path: &str) -> Vec<Value> {
@@ -347,7 +343,7 @@ impl Cluster {
     }
 
     /// What followers share with their leader.
-    async fn carried(&self) -> Vec<Value> {
+    pub(crate) async fn carried(&self) -> Vec<Value> {
         let mut carried = Vec::new();
         for path in [CONFIGS, POLICIES] {
             for item in self.items(path).await {
@@ -358,6 +354,26 @@ impl Cluster {
         }
         carried
     }
+}
+
+pub(crate) async fn get_with(client: &Client, path: &str) -> Option<Value> {
+    match client.request(Request::get(path).body(Vec::new()).unwrap()).await {
+        Ok(object) => Some(object),
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+/// The rivals that a status names.
+pub(crate) fn conflicts_of(cluster: &Value) -> Vec<String> {
+    let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let reasons = conditions.iter().filter_map(|one| one["reason"].as_str());
+    let named = |part: &str| {
+        let name =
+            part.strip_prefix("AMKO in cluster ")?.strip_suffix(" is also a leader, conflicting state")?;
+        Some(name.to_owned())
+    };
+    reasons.flat_map(|reason| reason.split(',').filter_map(named).collect::<Vec<_>>()).collect()
 }
 
 pub(crate) fn amko_cluster(context: &str, is_leader: bool, clusters: &[&str]) -> Value {

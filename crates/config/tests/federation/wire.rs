@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream;
 use http::{Method, Request, Response};
 use kube::Client;
@@ -56,9 +57,13 @@ impl Fuse {
     }
 }
 
+/// Looks at every write before it leaves.
+pub(crate) type Witness = Arc<dyn Fn(String) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// One way from one federator to one cluster.
 pub(crate) struct Wire {
     pub(crate) way: watch::Sender<Way>,
+    pub(crate) witness: Mutex<Option<Witness>>,
     count: AtomicUsize,
     writes: Mutex<Vec<String>>,
 }
@@ -66,7 +71,8 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new() -> Arc<Wire> {
         let way = watch::Sender::new(Way::Open);
-        Arc::new(Wire { way, count: AtomicUsize::new(0), writes: Mutex::default() })
+        let (count, writes) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Wire { way, witness: Mutex::default(), count, writes })
     }
 
     /// All that was written this way, Leases and events left out: those go on.
@@ -90,6 +96,11 @@ impl Wire {
         router: Router,
         fuse: &Fuse,
     ) -> Result<Response<Body>, Error> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let witness = self.witness.lock().clone();
+        if let Some(witness) = witness.filter(|_| method != Method::GET) {
+            witness(format!("{method} {path}")).await;
+        }
         let way = *self.way.borrow();
         let dice = self.count.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let mut lost = false;
@@ -106,7 +117,6 @@ impl Wire {
             }
             Way::Faulty(_) => {}
         }
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         if method != Method::GET && !path.contains("/leases") && !path.contains("/events") {
             self.writes.lock().push(format!("{method} {path}"));
         }
