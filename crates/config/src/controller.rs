@@ -22,6 +22,7 @@ use crate::here::Own;
 use crate::kinds::{self, Named, Served};
 use crate::lease::Keeper;
 use crate::link::{Follower, Link};
+use crate::metrics::Metrics;
 use crate::model::Kind;
 use crate::plan::{Lead, Outcome, Plan, Write, plan};
 use crate::report::Reporter;
@@ -55,13 +56,25 @@ pub struct Config {
     client: Client,
     connect: Connect,
     clock: Clock,
+    metrics: Metrics,
     lead: watch::Sender<Lead>,
 }
 
 impl Config {
     /// A federator beside the cluster that `client` talks to.
     pub fn new(options: Options, client: Client, connect: Connect, clock: Clock) -> Config {
-        Config { options, client, connect, clock, lead: watch::Sender::new(Lead::Undecided) }
+        let (metrics, lead) = (Metrics::default(), watch::Sender::new(Lead::Undecided));
+        Config { options, client, connect, clock, metrics, lead }
+    }
+
+    /// Counts there.
+    pub fn metrics(self, metrics: Metrics) -> Config {
+        Config { metrics, ..self }
+    }
+
+    /// Tells there whether this cluster leads; undecided once the federator has ended.
+    pub fn telling(self, lead: watch::Sender<Lead>) -> Config {
+        Config { lead, ..self }
     }
 
     /// Whether this cluster leads, for whoever follows that.
@@ -71,6 +84,7 @@ impl Config {
 
     /// Federates until `shutdown` is ready; when this returns, nothing of it runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let _silent = Silence(&self.lead);
         let pace = Pace { deadline: self.options.deadline, every: self.options.probe_every };
         let wake = Arc::new(Notify::new());
         let mut tasks: JoinSet<()> = JoinSet::new();
@@ -134,6 +148,15 @@ impl Config {
     }
 }
 
+/// A federator that has ended, however that came, says nothing about who leads.
+struct Silence<'a>(&'a watch::Sender<Lead>);
+
+impl Drop for Silence<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(Lead::Undecided);
+    }
+}
+
 /// Something that was on its way.
 pub(crate) enum Done {
     /// Writes to a member; none if they were called off.
@@ -187,6 +210,7 @@ impl Federator<'_> {
             planned = self.plan(now);
         }
         self.own.remember(&planned);
+        self.config.metrics.planned(&planned, self.links.len());
         self.lead(&planned);
         self.write(&planned);
         let mut retry_at = None;
@@ -269,6 +293,9 @@ impl Federator<'_> {
         let now = self.now();
         match done {
             Done::Written { member, link, outcomes } => {
+                for (_, outcome) in outcomes.iter().flatten() {
+                    self.config.metrics.wrote(outcome);
+                }
                 // A connection that was replaced meanwhile starts from nothing.
                 if let Some(known) = self.links.get_mut(&member).filter(|known| known.number == link) {
                     known.end(outcomes, now);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use koinon_control::watch;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -128,10 +128,7 @@ pub(crate) async fn follow(
     if let Err(failure) = look(&api, what, followed, wake, pace).await {
         return failure.to_string();
     }
-    let config = match what.fields() {
-        Some(fields) => watcher::Config::default().fields(&fields),
-        None => watcher::Config::default(),
-    };
+    let fields = what.fields().unwrap_or_default();
     let on = |event| {
         let news = match event {
             Event::Apply(object) => followed.mirror.lock().event(object, false),
@@ -148,7 +145,7 @@ pub(crate) async fn follow(
         }
     };
     tokio::select! {
-        never = watch::follow_selected(api.clone(), config, on) => match never {},
+        never = watch::follow_fields(api.clone(), &fields, on) => match never {},
         why = looks(&api, what, followed, wake, pace) => why,
     }
 }

@@ -22,21 +22,21 @@ pub async fn follow<K>(api: Api<K>, on: impl FnMut(Event<K>)) -> Infallible
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    follow_selected(api, watcher::Config::default(), on).await
+    follow_fields(api, "", on).await
 }
 
-/// Follows only what `config` selects.
-pub async fn follow_selected<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    mut on: impl FnMut(Event<K>),
-) -> Infallible
+/// Like [`follow`], but of only those objects that a field selector selects.
+pub async fn follow_fields<K>(api: Api<K>, fields: &str, mut on: impl FnMut(Event<K>)) -> Infallible
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let mut config = watcher::Config::default().page_size(PAGE);
+    if !fields.is_empty() {
+        config = config.fields(fields);
+    }
     let mut pause = FIRST_PAUSE;
     loop {
-        let mut events = pin!(watcher::watcher(api.clone(), config.clone().page_size(PAGE)));
+        let mut events = pin!(watcher::watcher(api.clone(), config.clone()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {

@@ -1,0 +1,7 @@
+//! A fleet of clusters in one process, under paused time, with wires that fail.
+
+mod forming;
+mod harness;
+mod joining;
+mod reaching;
+mod watching;
