@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Cluster(Cluster),
     /// Give a cluster that runs elsewhere simulated nodes, until Ctrl-C
     Nodes(Alone),
+    /// Run one role as its own process, beside the cluster it looks after
+    Run(run::Run),
     /// Stop, cut off or slow down a member of a running `up`, to see what happens
     Lab(Lab),
     /// Show where the replicas of a workload go, and why
