@@ -2,8 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+
+use crate::flags::{self, Health, Nodes};
+use crate::run;
+
+use crate::members;
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -19,8 +25,20 @@ pub(crate) enum Command {
     Up(Up),
     /// Run one local cluster in this process, until Ctrl-C
     Cluster(Cluster),
+    /// Give a cluster that runs elsewhere simulated nodes, until Ctrl-C
+    Nodes(Alone),
+    /// Run one role as its own process, beside the cluster it looks after
+    Run(run::Run),
+    /// Stop, cut off or slow down a member of a running `up`, to see what happens
+    Lab(Lab),
     /// Show where the replicas of a workload go, and why
     Plan(Plan),
+    /// Let a cluster into the federation
+    Join(members::Join),
+    /// Let a member go; its workloads run on
+    Unjoin(members::Unjoin),
+    /// Show the members and how they are
+    Members(members::Members),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version
@@ -38,6 +56,10 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) health: Health,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,6 +79,46 @@ pub(crate) struct Cluster {
     /// Without workload controllers and nodes: a federation's API server
     #[arg(long)]
     pub(crate) bare: bool,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+}
+
+/// Simulated nodes for a control plane that runs elsewhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Alone {
+    #[command(flatten)]
+    pub(crate) cluster: run::Cluster,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Lab {
+    /// The data folder of the running `up`
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) order: LabOrder,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabOrder {
+    /// Stop a member, as if it lost its power
+    Stop { name: String },
+    /// Start a stopped member from its data
+    Start { name: String },
+    /// Cut a member off from the federation; users still reach it
+    Cut { name: String },
+    /// Connect a member again, at full speed
+    Heal { name: String },
+    /// Slow every call to a member down; 0s ends it
+    Delay {
+        name: String,
+        #[arg(value_parser = flags::duration)]
+        delay: Duration,
+    },
+    /// Show what was done to the members
+    Show,
 }
 
 #[derive(Debug, Default, clap::Args)]

@@ -17,6 +17,7 @@ mod crds;
 mod create;
 mod delete;
 mod discovery;
+mod expiry;
 mod following;
 mod health;
 mod incoming;
@@ -45,6 +46,7 @@ mod write;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -83,6 +85,8 @@ pub struct Options {
     /// The port that clients reach it on, for the `kubernetes` Service.
     pub port: u16,
     pub history: store::Options,
+    /// How long an Event is kept after its last write.
+    pub event_lifetime: Duration,
 }
 
 impl Default for Options {
@@ -92,6 +96,7 @@ impl Default for Options {
             service_range: "10.96.0.0/16".into(),
             port: 6443,
             history: store::Options::default(),
+            event_lifetime: Duration::from_secs(3600),
         }
     }
 }
@@ -141,7 +146,10 @@ impl Server {
             options,
             following,
         };
-        Ok(Server(Arc::new(inner)))
+        let inner = Arc::new(inner);
+        // It ends by itself when the server does.
+        tokio::spawn(expiry::run(Arc::downgrade(&inner), inner.options.event_lifetime));
+        Ok(Server(inner))
     }
 
     /// The server as a service: mount it anywhere, or call it directly.
