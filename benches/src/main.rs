@@ -1,10 +1,12 @@
 //! Koinon measured beside what it stands in for.
 //!
 //! `cargo run --release -p koinon-benches -- apiserver` measures the API server beside kube-apiserver with
-//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`.
+//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`. `-- planner` measures the planner
+//! beside the plain rules and writes `benches/RESULTS-planner.md`.
 
 mod apiserver;
 mod measure;
+mod planner;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -30,6 +32,15 @@ enum Subject {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"))]
         output: std::path::PathBuf,
     },
+    /// The planner, beside a plain implementation of the same rules.
+    Planner {
+        /// How often each side is measured; the table shows the quickest.
+        #[arg(long, default_value_t = 50)]
+        rounds: usize,
+        /// Where the table goes.
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS-planner.md"))]
+        output: std::path::PathBuf,
+    },
 }
 
 #[tokio::main]
@@ -37,6 +48,11 @@ async fn main() -> Result<()> {
     match Arguments::parse().subject {
         Subject::Apiserver { objects, rounds, output } => {
             let table = apiserver::run(objects, rounds).await?;
+            println!("{table}");
+            std::fs::write(output, table)?;
+        }
+        Subject::Planner { rounds, output } => {
+            let table = planner::run(rounds)?;
             println!("{table}");
             std::fs::write(output, table)?;
         }
