@@ -80,6 +80,9 @@ pub struct FederationStatus {
     /// does, whatever becomes of the claim.
     #[serde(default, rename = "clusterID", skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
+    /// How many members are reachable, of how many: `2/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reachable: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_status: Vec<MemberStatus>,
 }

@@ -255,6 +255,7 @@ impl Fleet {
     ) -> Infallible {
         let mut changes = self.changes();
         let mut watches: BTreeMap<ClusterId, (Arc<Member>, Task)> = BTreeMap::new();
+        let mut kind = String::new();
         loop {
             changes.borrow_and_update();
             let members = self.members();
@@ -264,12 +265,14 @@ impl Fleet {
             for (name, (_, watch)) in left.collect::<Vec<_>>() {
                 watch.end().await;
                 index.leave(&name);
+                self.metrics().watch_over(name.as_str(), &kind);
             }
             for member in members {
                 watches.entry(member.name().clone()).or_insert_with(|| {
                     let api = api(member.client());
+                    kind = kind_of::<R>(&api);
                     let watch = Watch {
-                        kind: kind_of::<R>(&api),
+                        kind: kind.clone(),
                         api,
                         member: member.client().clone(),
                         index: index.clone(),

@@ -116,6 +116,7 @@ pub fn federation_crd() -> Value {
                     "observedGeneration": {"type": "integer", "format": "int64"},
                     "clusterID": {"type": "string", "description": "The ID of this cluster, in force for as long as this object is there."},
                     "ignored": {"type": "string", "description": "Why this object is not followed, if it is not."},
+                    "reachable": {"type": "string", "description": "How many members are reachable, of how many."},
                     "memberStatus": {
                         "type": "array", "items": member_status,
                         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["clusterID"],
@@ -126,8 +127,8 @@ pub fn federation_crd() -> Value {
     });
     let columns = json!([
         {"name": "ClusterSet", "type": "string", "jsonPath": ".spec.clusterSet.value"},
-        {"name": "Members", "type": "string", "jsonPath": ".status.memberStatus[*].clusterID"},
-        {"name": "Status", "type": "string", "jsonPath": ".status.memberStatus[*].status"},
+        {"name": "Reachable", "type": "string", "jsonPath": ".status.reachable"},
+        {"name": "ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ]);
     definition("Federation", "federations", &["fed"], schema, columns, json!({"status": {}}))

@@ -43,10 +43,12 @@ pub fn status(
         Part::Child(id) | Part::Supervisor(id) => Some(id.to_string()),
         Part::Federation | Part::Alone(_) => before.cluster_id,
     };
+    let reachable = member_status.iter().filter(|one| one.status == Phase::Reachable).count();
     FederationStatus {
         observed_generation: federation.metadata.generation,
         ignored: None,
         cluster_id,
+        reachable: Some(format!("{reachable}/{}", member_status.len())),
         member_status,
     }
 }
@@ -181,7 +183,7 @@ mod tests {
         .into();
         let first = status(&federation, &formation, &states, &BTreeMap::new());
         assert_eq!(render(&first), "a Reachable 10 -, b Unreachable 20 gone");
-        assert_eq!(first.cluster_id.as_deref(), Some("a"));
+        assert_eq!((first.cluster_id.as_deref(), first.reachable.as_deref()), (Some("a"), Some("1/2")));
         federation.status = Some(first.clone());
         // Nothing is known yet; then the members are heard of; then they are as they were.
         for (a, b) in [
