@@ -4,7 +4,7 @@
 //! no two Services can have the same one, over restarts too. Node ports are read off the stored Services
 //! while a lock is held.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -132,27 +132,30 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     if external(service) || external(old) {
         return;
     }
-    if text(service, &["spec", "clusterIP"]).is_empty()
-        && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
-    {
-        for key in ["clusterIP", "clusterIPs"] {
-            if let Some(value) = old["spec"].get(key) {
-                service["spec"][key] = value.clone();
-            }
+    for key in ["clusterIP", "clusterIPs"] {
+        let empty = match &service["spec"][key] {
+            Value::String(address) => address.is_empty(),
+            Value::Array(addresses) => addresses.is_empty(),
+            _ => true,
+        };
+        if let (true, Some(value)) = (empty, old["spec"].get(key)) {
+            service["spec"][key] = value.clone();
         }
     }
     if !has_node_ports(service) || !has_node_ports(old) {
         return;
     }
-    let ports = |service: &Value| service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    let before = ports(old);
+    let number = |port: &Value| port["nodePort"].as_u64().filter(|number| *number > 0);
+    let given: BTreeSet<u64> = ports(service).filter_map(number).collect();
+    // Ports go by their names, whatever else of them changed.
+    let before: BTreeMap<&str, u64> = ports(old)
+        .filter_map(|port| Some((port["name"].as_str().unwrap_or_default(), number(port)?)))
+        .filter(|(_, number)| !given.contains(number))
+        .collect();
     for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let same =
-            before.iter().find(|one| one["port"] == port["port"] && one["protocol"] == port["protocol"]);
-        if let (None | Some(0), Some(node_port)) =
-            (port["nodePort"].as_u64(), same.and_then(|same| same["nodePort"].as_u64()))
-        {
-            port["nodePort"] = node_port.into();
+        let known = before.get(port["name"].as_str().unwrap_or_default());
+        if let (None, Some(known)) = (number(port), known) {
+            port["nodePort"] = (*known).into();
         }
     }
 }
@@ -218,6 +221,9 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     }
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
     let address = match wanted.as_str() {
+        "" if text(service, &["metadata", "name"]).is_empty() && !is_dry_run(call) => {
+            return Err(nameless(&free_address(call)?));
+        }
         "" => free_address(call)?,
         wanted if before.contains(wanted) => return Ok(()),
         // Another address than before is refused as a change, not as an address.
@@ -239,6 +245,20 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     let key = Key::new(ADDRESSES, "", address);
     ops.push(Op::Put { key, expect: Expect::Absent, body: object::encode(&object).into(), labels });
     Ok(())
+}
+
+/// An address is given to a Service by its name; that of a Service without one is refused.
+fn nameless(address: &str) -> Error {
+    let why = format!(
+        "failed to allocate IP: IPAddress.networking.k8s.io {address:?} is invalid: spec.parentRef.name: Required value"
+    );
+    let path = field::Path::new("spec.clusterIPs");
+    Error::invalid("", "Service", "", &[field::Error::invalid(&path, json!([""]), why)])
+}
+
+/// Options that are no good were refused before.
+fn is_dry_run(call: &Call) -> bool {
+    call.query.dry_run("CreateOptions").unwrap_or(false)
 }
 
 fn range(call: &Call) -> Result<Range> {
@@ -333,10 +353,12 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
         mine.insert((number, protocol));
     }
     used.extend(mine.iter().map(|(number, _)| *number));
+    let mut taken: BTreeSet<u16> =
+        mine.iter().map(|(number, _)| *number).filter(|number| !own.contains(number)).collect();
     if has_node_ports(service) {
         for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
             if port["nodePort"].as_u64().unwrap_or(0) == 0 {
-                port["nodePort"] = free_port(call, &mut used)?.into();
+                port["nodePort"] = free_port(call, &mut used, &mut taken)?.into();
             }
         }
     }
@@ -344,7 +366,7 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
         let kept = old.and_then(|old| old["spec"]["healthCheckNodePort"].as_u64()).filter(|port| *port > 0);
         service["spec"]["healthCheckNodePort"] = match kept {
             Some(kept) => kept.into(),
-            None => free_port(call, &mut used)?.into(),
+            None => free_port(call, &mut used, &mut taken)?.into(),
         };
     }
     Ok(())
@@ -373,7 +395,13 @@ fn used_node_ports(call: &Call) -> BTreeSet<u16> {
     used
 }
 
-fn free_port(call: &Call, used: &mut BTreeSet<u16>) -> Result<u16> {
+/// A free port; in a dry run the next above those that the request took, as stock servers pretend.
+fn free_port(call: &Call, used: &mut BTreeSet<u16>, taken: &mut BTreeSet<u16>) -> Result<u16> {
+    if is_dry_run(call) {
+        let port = taken.last().map_or(*NODE_PORTS.end() + 2, |last| last + 1);
+        taken.insert(port);
+        return Ok(port);
+    }
     let mut start = [0u8; 2];
     call.server.context.fill(&mut start);
     let (low, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
