@@ -23,7 +23,8 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
     use Look::{AnyFinalizerChange, AnyFinalizerNew, Change, New};
     match (group, kind) {
         ("admissionregistration.k8s.io", _) => (&[AnyFinalizerNew], &[]),
-        ("autoscaling", "HorizontalPodAutoscaler") | ("batch", "Job") => (&[Change], &[Change]),
+        ("autoscaling", "HorizontalPodAutoscaler") => (&[Change], &[Change]),
+        ("batch", "Job") => (&[New, Change], &[Change]),
         ("batch", "CronJob") => (&[Change], &[]),
         ("certificates.k8s.io", _) => (&[New, Change], &[New, Change]),
         ("coordination.k8s.io" | "node.k8s.io", _) => (&[AnyFinalizerChange], &[]),
