@@ -28,12 +28,16 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
     write::check_field_manager(call, "CreateOptions")?;
     let mut object = decode(call, &body, validation)?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
+    // Other ways to create something keep these, for what that is worth.
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata(&mut object).remove(key);
+    }
     let stored = insert(call, object, Managed::Track, dry_run).await?;
     call.reply(StatusCode::CREATED, stored.revision, &stored.body)
 }
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::read(&call.resource, &call.headers, body, validation)?;
+    let parsed = incoming::read(&call.resource, &call.headers, body, validation, &mut call.warnings)?;
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
@@ -72,9 +76,7 @@ fn generate_name(call: &Call, object: &mut Value) {
 
 async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
     let name = text(&object, &["metadata", "name"]).to_owned();
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata(&mut object).remove(key);
-    }
+    metadata(&mut object).remove("selfLink");
     let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
     // What admission adds belongs to nobody.
     if managed == Managed::Track {

@@ -10,9 +10,10 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::accept::{BodyType, body_type};
-use super::object::metadata;
+use super::object::{metadata, text};
 use super::query::FieldValidation;
 use crate::catalog::{self, Resource};
+use crate::field;
 use crate::kinds::convert;
 use crate::protobuf;
 use crate::schema::raw::Json;
@@ -80,6 +81,7 @@ pub(crate) fn read(
     headers: &HeaderMap,
     body: &[u8],
     validation: FieldValidation,
+    warnings: &mut Vec<String>,
 ) -> Result<Json> {
     let unrecognized = |why: String| {
         let (kind, shown) = (&resource.kind, summary(body));
@@ -98,9 +100,11 @@ pub(crate) fn read(
         result => result?,
     };
     let nameless = |entries: &[(String, Json)]| claimed(entries, "kind").is_ok_and(|kind| kind.is_empty());
-    if let (Some(_), Json::Object(entries)) = (&resource.custom, &json)
-        && nameless(entries)
-    {
+    let kindless = match &json {
+        Json::Object(entries) => nameless(entries),
+        other => *other == Json::Null,
+    };
+    if resource.custom.is_some() && kindless {
         let text = String::from_utf8_lossy(body);
         let why = format!("Object 'Kind' is missing in '{}'", text.trim_end());
         return Err(match validation {
@@ -108,11 +112,17 @@ pub(crate) fn read(
             FieldValidation::Warn | FieldValidation::Strict => unrecognized(why),
         });
     }
+    let strange = json.clone();
     check_identity(resource, &mut json).map_err(|error| {
-        match error.message.starts_with("couldn't get version/kind") {
-            true => unrecognized(error.message),
-            false => error,
+        if error.message.starts_with("couldn't get version/kind") {
+            return unrecognized(error.message);
         }
+        // An object of no known type is read all the same, and its metadata is like any other's.
+        if resource.custom.is_some() && error.code == 400 && validation == FieldValidation::Warn {
+            let read = schema::prune::decode_custom(&Schema::anything(), object_meta(), strange);
+            warnings.extend(read.map(|decoded| decoded.strict).unwrap_or_default());
+        }
+        error
     })?;
     Ok(json)
 }
@@ -220,6 +230,9 @@ fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
     let expected = resource.api_version();
     let api_version = claimed(entries, "apiVersion")?;
     let kind = claimed(entries, "kind")?;
+    if resource.custom.is_some() && api_version.is_empty() {
+        return Err(versionless(resource, entries, &kind));
+    }
     let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
     let kind = if kind.is_empty() { resource.kind.to_string() } else { kind };
     if kind != *resource.kind || api_version != expected {
@@ -243,7 +256,7 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
     let expected = resource.api_version();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if resource.custom.is_some() {
-        return not_this_custom_kind(resource, api_version, kind);
+        return not_this_custom_kind(resource, json, api_version, kind);
     }
     let wanted = &resource.kind;
     let refuse = |why: String| {
@@ -276,15 +289,30 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
     unknown_conversion()
 }
 
-fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> Error {
+fn not_this_custom_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str) -> Error {
     let expected = resource.api_version();
     if api_version != expected {
         return Error::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
     }
+    let object = json.clone().into_value();
+    let why = format!("must be {}", resource.kind);
+    let fault = field::Error::invalid(&field::Path::new("kind"), kind, why);
+    Error::invalid(&resource.group, kind, text(&object, &["metadata", "name"]), &[fault])
+}
+
+/// Why a custom resource that does not say its version is refused.
+fn versionless(resource: &Resource, entries: &[(String, Json)], kind: &str) -> Error {
+    let null = entries.iter().any(|(key, value)| key == "apiVersion" && *value == Json::Null);
+    if !null {
+        return not_this_custom_kind(resource, &Json::Null, "", kind);
+    }
     let wanted = &resource.kind;
-    Error::bad_request(format!("the kind in the data ({kind}) does not match the expected kind ({wanted})"))
+    Error::bad_request(format!(
+        "{kind} in version \"\" cannot be handled as a {wanted}: .apiVersion accessor error: <nil> is of the type \
+         <nil>, expected string"
+    ))
 }
 
 /// The schema of any kind that a stock server knows, those without a resource of their own included.

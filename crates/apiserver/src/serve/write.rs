@@ -30,7 +30,11 @@ pub(crate) enum Managed {
 
 /// The object's namespace is that of its address.
 pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
-    let wanted = if call.resource.namespaced { call.info.namespace.as_str() } else { "" };
+    fit_namespace(if call.resource.namespaced { call.info.namespace.as_str() } else { "" }, object)
+}
+
+/// The object's namespace is the wanted one, which is empty for what is in none.
+pub(crate) fn fit_namespace(wanted: &str, object: &mut Value) -> Result<()> {
     let given = text(object, &["metadata", "namespace"]);
     if given == wanted {
         return Ok(());
@@ -40,7 +44,7 @@ pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
         return Ok(());
     }
     // Quietly, as on a stock server.
-    if !call.resource.namespaced {
+    if wanted.is_empty() {
         metadata(object).remove("namespace");
         return Ok(());
     }
@@ -109,6 +113,8 @@ pub(crate) fn validate_update(
         }
         (None, _) => {}
         (Some(_), _) => {
+            // Asked once more, and told once more.
+            errors.extend(meta::validate_change(new, current));
             errors.extend(validate_custom_update(&call.resource, new, current, &mut call.warnings));
             errors.extend(validate_scale(&call.resource, new));
         }
