@@ -25,7 +25,7 @@ static MOUNT: LazyLock<Regex> = LazyLock::new(|| pattern("kube-api-access-[a-z0-
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
     let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(";
     // Some messages quote the whole object, as JSON or as a Go value.
-    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:""#;
+    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:"|map\[resourceVersion:"#;
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
 });
 static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r":3[0-2]\d{3}/"));

@@ -30,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) api_version: String,
     /// Collected for the response's `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    /// Lists and maps that the body has, but with nothing in them. Decoding drops most.
+    pub(crate) empties: Vec<(String, Value)>,
 }
 
 impl Call {
@@ -170,7 +172,7 @@ pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
     {
         // What the stored version does not know is not stored.
         let mut pruned = object.clone();
-        schema::prune::prune(schema, &mut pruned);
+        schema::prune::prune_with_nulls(schema, &mut pruned);
         return object::encode(&pruned).into();
     }
     let body = object::encode(object);

@@ -38,6 +38,7 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
     let parsed = incoming::read(&call.resource, &call.headers, body, validation, &mut call.warnings)?;
+    call.empties = incoming::empties(&parsed);
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
@@ -80,7 +81,8 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
     // What admission adds belongs to nobody.
     if managed == Managed::Track {
-        Ownership::of(call, Part::Whole).update(None, &mut object);
+        let part = Part::of(&call.info.subresource).unwrap_or(Part::Whole);
+        Ownership::of(call, part).update(None, &mut object);
     }
     admit::mutate(call, &write, &mut object).await?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::AfterMutation));

@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::accept::{BodyType, body_type};
 use super::object::{metadata, text};
@@ -159,6 +159,32 @@ pub(crate) fn object(
         metadata(&mut object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
     Ok(object)
+}
+
+/// Where a body has lists and maps with nothing in them.
+pub(crate) fn empties(json: &Json) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    find_empties(json, String::new(), &mut found);
+    found
+}
+
+fn find_empties(json: &Json, path: String, found: &mut Vec<(String, Value)>) {
+    match json {
+        Json::Object(entries) if entries.is_empty() => found.push((path, Value::Object(Map::new()))),
+        Json::Array(items) if items.is_empty() => found.push((path, Value::Array(Vec::new()))),
+        Json::Object(entries) => {
+            for (key, value) in entries {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                find_empties(value, below, found);
+            }
+        }
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find_empties(item, format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Whether a body asks to forget who owns what.

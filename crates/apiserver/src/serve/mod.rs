@@ -234,6 +234,7 @@ impl Inner {
             server: self,
             headers: parts.headers,
             warnings: Vec::new(),
+            empties: Vec::new(),
             info,
             query,
             accept,

@@ -167,7 +167,7 @@ fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
         (Kind::Strategic, Ok(patch)) => field::Error::invalid(
             &path,
             patch::go_text(&patch),
-            converter_words(why).unwrap_or_else(|| why.to_owned()),
+            converter_words(why, &patch).unwrap_or_else(|| why.to_owned()),
         ),
         _ => field::Error::invalid(&path, patched, why),
     };
@@ -182,13 +182,14 @@ fn cause(why: &str) -> &str {
 
 /// What Go's converter says where its JSON decoder says "cannot unmarshal WHAT into … of type TYPE":
 /// strategic merge works on maps, not on text.
-fn converter_words(why: &str) -> Option<String> {
+fn converter_words(why: &str, given: &Value) -> Option<String> {
     if why.starts_with("illegal base64 data") {
         return Some(format!("error decoding from json: {why}"));
     }
     let why = why.strip_prefix("couldn't get version/kind; json parse error: ").unwrap_or(why);
     let rest = why.strip_prefix("json: cannot unmarshal ")?;
     let fraction = rest.strip_prefix("number ").is_some_and(|number| !number.starts_with("into "));
+    let integers = !has_fraction(given);
     let given = match rest.split(' ').next()? {
         "object" => "map",
         "array" => "slice",
@@ -201,12 +202,22 @@ fn converter_words(why: &str) -> Option<String> {
         integer if fraction && (integer.starts_with("int") || integer.starts_with("uint")) => {
             format!("cannot convert float64 to {integer}")
         }
-        "string" if given == "int64" => "cannot convert int64 to string".to_owned(),
+        "string" if given == "int64" && integers => "cannot convert int64 to string".to_owned(),
         slice if slice.starts_with("[]") => format!("cannot restore slice from {given}"),
         map if map.starts_with("map[") => format!("cannot restore map from {given}"),
         scalar if !scalar.contains('.') => format!("unrecognized type: {scalar}"),
         _ => format!("cannot restore struct from: {given}"),
     })
+}
+
+/// Whether any number is no whole one: the decoder's words do not tell which number it was about.
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(fields) => fields.values().any(has_fraction),
+        _ => false,
+    }
 }
 
 async fn apply(
@@ -224,7 +235,7 @@ async fn apply(
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
         if call.server.store.get(&call.key(&name)).is_none() {
-            if part != Part::Whole {
+            if part != Part::Whole && !update::creates(call, part) {
                 return Err(call.not_found(&name));
             }
             write::may_create(call)?;
@@ -264,7 +275,9 @@ async fn apply(
             Ok((new, Managed::Done))
         };
         match update::modify(call, &name, part, dry_run, change).await {
-            Err(error) if error.code == 404 && part == Part::Whole => continue,
+            Err(error) if error.code == 404 && (part == Part::Whole || update::creates(call, part)) => {
+                continue;
+            }
             result => {
                 let stored = result?;
                 return call.reply(StatusCode::OK, stored.revision, &stored.body);
@@ -285,7 +298,7 @@ pub(crate) fn completed(resource: &Resource, config: &Value, mut applied: Value)
             return error;
         }
         let why = cause(&error.message);
-        let why = converter_words(why).unwrap_or_else(|| why.to_owned());
+        let why = converter_words(why, config).unwrap_or_else(|| why.to_owned());
         let kind = identity.split_once("; ").map_or("", |(_, kind)| kind);
         let message = format!(
             "failed to convert new object ({identity}) to proper version: \

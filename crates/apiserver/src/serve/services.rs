@@ -84,7 +84,10 @@ pub(crate) fn address_object(address: &str, namespace: &str, service: &str) -> V
 
 /// Gives a Service what it needs: families, an address, node ports. Nothing for other kinds.
 pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<Allocation> {
-    if &*call.resource.storage != SERVICES || !service["spec"].is_object() {
+    if &*call.resource.storage != SERVICES
+        || !call.info.subresource.is_empty()
+        || !service["spec"].is_object()
+    {
         return Ok(Allocation::default());
     }
     let mut allocation =

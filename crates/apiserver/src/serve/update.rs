@@ -48,13 +48,14 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
         }
         result => result?,
     };
+    call.empties = incoming::empties(&parsed);
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
     write::check_namespace(call, &mut object)?;
     check_name(call, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
-    if absent && part == Part::Whole && call.strategy().create_on_update {
+    if absent && creates(call, part) {
         write::may_create(call)?;
         let nothing = json!({"metadata": {"namespace": call.info.namespace, "name": name}});
         check_uid(&resource, text(&object, &["metadata", "uid"]), &nothing, dry_run)?;
@@ -74,6 +75,12 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     };
     let stored = modify(call, &name, part, dry_run, change).await?;
     call.reply(StatusCode::OK, stored.revision, &stored.body)
+}
+
+/// Whether a write of what is not there creates it. A Service comes into being by its status as well, with none
+/// of what it is otherwise given.
+pub(crate) fn creates(call: &Call, part: Part) -> bool {
+    matches!(part, Part::Whole | Part::Status) && call.strategy().create_on_update
 }
 
 /// An object has the name of its address.
