@@ -58,6 +58,12 @@ pub(crate) async fn insert(
         }
         match insert_once(call, candidate, managed, dry_run).await {
             Err(error) if generated && error.reason == "AlreadyExists" && attempt < NAME_TRIES => continue,
+            Err(error)
+                if error.reason == "AlreadyExists"
+                    && !text(&object, &["metadata", "generateName"]).is_empty() =>
+            {
+                return Err(no_unique_name(error));
+            }
             result => return result,
         }
     }
@@ -116,6 +122,16 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
         }
         Err(error) => Err(write::commit_failed(&error)),
     }
+}
+
+/// Whoever has the server choose the name may try again.
+fn no_unique_name(mut error: Error) -> Error {
+    let taken = error.message.rsplit("object is being deleted: ").next().unwrap_or_default();
+    error.message = format!("{taken}, the server was not able to generate a unique name for the object");
+    if let Some(details) = error.details.as_deref_mut() {
+        details["retryAfterSeconds"] = 1.into();
+    }
+    error
 }
 
 fn already_exists(call: &Call, name: &str, current: Option<&Entry>) -> Error {

@@ -112,19 +112,32 @@ pub(crate) fn read(
             FieldValidation::Warn | FieldValidation::Strict => unrecognized(why),
         });
     }
-    let strange = json.clone();
+    let strange = resource.custom.is_some().then(|| json.clone());
     check_identity(resource, &mut json).map_err(|error| {
         if error.message.starts_with("couldn't get version/kind") {
             return unrecognized(error.message);
         }
         // An object of no known type is read all the same, and its metadata is like any other's.
-        if resource.custom.is_some() && error.code == 400 && validation == FieldValidation::Warn {
-            let read = schema::prune::decode_custom(&Schema::anything(), object_meta(), strange);
+        if let Some(strange) = strange
+            && error.code == 400
+            && validation == FieldValidation::Warn
+        {
+            let schema = said_schema(resource, &strange).unwrap_or_else(Schema::anything);
+            let read = schema::prune::decode_custom(&schema, object_meta(), strange);
             warnings.extend(read.map(|decoded| decoded.strict).unwrap_or_default());
         }
         error
     })?;
     Ok(json)
+}
+
+/// The schema of the version that an object of a custom resource says it is of.
+fn said_schema(resource: &Resource, json: &Json) -> Option<Schema> {
+    let Json::Object(entries) = json else { return None };
+    let (api_version, kind) = (claimed(entries, "apiVersion").ok()?, claimed(entries, "kind").ok()?);
+    let version = api_version.strip_prefix(&*resource.group)?.strip_prefix('/')?;
+    let versions = &resource.custom.as_ref().filter(|_| kind == *resource.kind)?.crd.versions;
+    versions.iter().find(|one| one.name == version)?.schema.clone()
 }
 
 /// The beginning of a body, as text if it looks like JSON.
@@ -164,8 +177,19 @@ pub(crate) fn object(
 /// Where a body has lists and maps with nothing in them.
 pub(crate) fn empties(json: &Json) -> Vec<(String, Value)> {
     let mut found = Vec::new();
-    find_empties(json, String::new(), &mut found);
+    if has_empties(json) {
+        find_empties(json, String::new(), &mut found);
+    }
     found
+}
+
+/// Few bodies have any, so most are spared the work of naming places.
+fn has_empties(json: &Json) -> bool {
+    match json {
+        Json::Object(entries) => entries.is_empty() || entries.iter().any(|(_, value)| has_empties(value)),
+        Json::Array(items) => items.is_empty() || items.iter().any(has_empties),
+        _ => false,
+    }
 }
 
 fn find_empties(json: &Json, path: String, found: &mut Vec<(String, Value)>) {

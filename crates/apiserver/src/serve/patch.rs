@@ -134,6 +134,12 @@ pub(crate) fn checked(
         let why = format!("Object 'Kind' is missing in '{text_of_it}'");
         return Err(misfit(kind, body, &text_of_it, &why));
     }
+    if resource.custom.is_some()
+        && !said("apiVersion")
+        && patched.object.get("apiVersion") != Some(&Value::Null)
+    {
+        return Err(Error::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"));
+    }
     // Without a version it is read as the server's own type, which has none of these fields in JSON.
     let version = &patched.object["apiVersion"];
     if resource.custom.is_none() && kind != Kind::Strategic && (version.is_null() || version == "") {

@@ -162,9 +162,8 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
     let mut warnings = Vec::new();
     let change = |current: &Value| {
         warnings.clear();
-        if let Asked::Put(given) = &asked {
-            let given = given.clone().into_value();
-            update::check_uid(&resource, text(&given, &["metadata", "uid"]), current, dry_run)?;
+        if let Asked::Put { scale, .. } = &asked {
+            update::check_uid(&resource, text(scale, &["metadata", "uid"]), current, dry_run)?;
         }
         let old = paths.tracked(&resource, current)?;
         let wanted = asked.scale(&stand_in, &old, &writer, validation, &mut warnings)?;
@@ -180,7 +179,7 @@ pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {
 
 /// What a request wants of a Scale.
 enum Asked {
-    Put(Json),
+    Put { scale: Value, findings: Vec<String> },
     Patch(Kind, Bytes),
     Apply { config: Value, findings: Vec<String>, force: Force, custom: bool },
 }
@@ -189,9 +188,17 @@ impl Asked {
     fn parse(call: &Call, body: &Bytes) -> Result<Asked> {
         if call.info.verb == "update" {
             write::check_field_manager(call, "UpdateOptions")?;
-            let json = incoming::parse(&call.headers, body, SCALE, "Scale")
-                .or_else(|_| incoming::parse_yaml(body))?;
-            return Ok(Asked::Put(json));
+            let read = incoming::parse(&call.headers, body, SCALE, "Scale")
+                .or_else(|_| incoming::parse_yaml(body))
+                .and_then(|json| read_scale(call, json));
+            let (scale, findings) = read.map_err(|error| match call.resource.custom {
+                // Who serves custom resources does not know this type well enough to say more.
+                Some(_) if error.code == 400 => Error::bad_request(
+                    "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+                ),
+                _ => error,
+            })?;
+            return Ok(Asked::Put { scale, findings });
         }
         let kind = Kind::of(call)?;
         patch::check_options(call, kind)?;
@@ -215,8 +222,10 @@ impl Asked {
         warnings: &mut Vec<String>,
     ) -> Result<Value> {
         match self {
-            Asked::Put(given) => {
-                let mut wanted = read_scale(stand_in, given, old, validation, warnings)?;
+            Asked::Put { scale, findings } => {
+                warnings.extend(findings.iter().cloned());
+                let mut wanted = scale.clone();
+                write::fit_namespace(text(old, &["metadata", "namespace"]), &mut wanted)?;
                 writer.update(Some(old), &mut wanted);
                 Ok(wanted)
             }
@@ -268,21 +277,18 @@ fn reply(call: &Call, scale: Value) -> Result<Reply> {
     }))
 }
 
-fn read_scale(
-    stand_in: &Resource,
-    given: &Json,
-    scale: &Value,
-    validation: FieldValidation,
-    warnings: &mut Vec<String>,
-) -> Result<Value> {
-    let wanted = incoming::object(stand_in, given.clone(), validation, warnings)?;
-    let (given, name) = (text(&wanted, &["metadata", "name"]), text(scale, &["metadata", "name"]));
+/// A Scale that was sent, and what is odd about it.
+fn read_scale(call: &Call, given: Json) -> Result<(Value, Vec<String>)> {
+    let mut findings = Vec::new();
+    let validation = call.query.field_validation("UpdateOptions")?;
+    let scale = incoming::object(&scale_resource(call), given, validation, &mut findings)?;
+    let (given, name) = (text(&scale, &["metadata", "name"]), call.info.name.as_str());
     if !given.is_empty() && given != name {
         return Err(Error::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"
         )));
     }
-    Ok(wanted)
+    Ok((scale, findings))
 }
 
 /// The Scale of an object.

@@ -16,6 +16,7 @@ use super::object::{self, text};
 use super::write;
 use crate::field;
 use crate::kinds::core::init_service_families;
+use crate::names;
 use crate::status::{Error, Result};
 use crate::store::{Expect, Key, ListQuery, Op};
 
@@ -224,8 +225,10 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     }
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
     let address = match wanted.as_str() {
-        "" if text(service, &["metadata", "name"]).is_empty() && !is_dry_run(call) => {
-            return Err(nameless(&free_address(call)?));
+        // It was made without one, which is not mended.
+        "" if old.is_some_and(|old| text(old, &["spec", "type"]) != "ExternalName") => return Ok(()),
+        "" if !is_dry_run(call) && !is_parent(text(service, &["metadata", "name"])) => {
+            return Err(no_parent(&free_address(call)?, text(service, &["metadata", "name"])));
         }
         "" => free_address(call)?,
         wanted if before.contains(wanted) => return Ok(()),
@@ -250,13 +253,22 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     Ok(())
 }
 
-/// An address is given to a Service by its name; that of a Service without one is refused.
-fn nameless(address: &str) -> Error {
+/// Whether an address can be given to a Service of that name.
+fn is_parent(name: &str) -> bool {
+    !name.is_empty() && names::path_segment(name).is_empty()
+}
+
+/// The refusal of an address to a Service whose name is none.
+fn no_parent(address: &str, name: &str) -> Error {
+    let parent = match names::path_segment(name).first() {
+        Some(why) => format!("Invalid value: {name:?}: {why}"),
+        None => "Required value".to_owned(),
+    };
     let why = format!(
-        "failed to allocate IP: IPAddress.networking.k8s.io {address:?} is invalid: spec.parentRef.name: Required value"
+        "failed to allocate IP: IPAddress.networking.k8s.io {address:?} is invalid: spec.parentRef.name: {parent}"
     );
     let path = field::Path::new("spec.clusterIPs");
-    Error::invalid("", "Service", "", &[field::Error::invalid(&path, json!([""]), why)])
+    Error::invalid("", "Service", name, &[field::Error::invalid(&path, json!([""]), why)])
 }
 
 /// Options that are no good were refused before.

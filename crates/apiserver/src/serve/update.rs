@@ -131,6 +131,10 @@ pub(crate) async fn modify(
         admit::mutate(call, &write, &mut new).await?;
         call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         prepare(call, part, &mut new, &current);
+        // What is not stored keeps what storing would drop.
+        if !dry_run {
+            metadata(&mut new).remove("selfLink");
+        }
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
         if !errors.is_empty() {
@@ -256,7 +260,6 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
             metadata.insert(key.into(), value.clone());
         }
     }
-    metadata.remove("selfLink");
     // Some kinds count by themselves, in what they prepare.
     let own =
         strategy.generation == Generation::Never && part.is_whole() && metadata.contains_key("generation");

@@ -90,7 +90,7 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
             show_empty_values(&call.empties, &mut errors);
             show_zero_values(&call.resource, &mut errors);
         }
-        Some(_) => errors.extend(validate_custom(&call.resource, object)),
+        Some(_) => validate_custom(&call.resource, object, &mut errors),
     }
     errors
 }
@@ -157,14 +157,13 @@ fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
     scale.map(|scale| crate::crd::validate_scale(scale, object)).unwrap_or_default()
 }
 
-fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    let schema = resource.schema();
-    let mut errors =
-        schema.map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default();
+fn validate_custom(resource: &Resource, object: &Value, errors: &mut Vec<field::Error>) {
+    if let Some(schema) = resource.schema() {
+        errors.extend(schema::validate::validate(&schema, object, embedded_meta));
+    }
     errors.extend(validate_scale(resource, object));
     // Nothing can be tolerated in what was not there before, so there are no warnings.
-    validate_rules(resource, object, None, &mut errors, &mut Vec::new());
-    errors
+    validate_rules(resource, object, None, errors, &mut Vec::new());
 }
 
 fn validate_custom_update(

@@ -24,7 +24,8 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
     match (group, kind) {
         ("admissionregistration.k8s.io", _) => (&[AnyFinalizerNew], &[]),
         ("autoscaling", "HorizontalPodAutoscaler") => (&[Change], &[Change]),
-        ("batch", "Job") => (&[New, Change], &[Change]),
+        // What changed is looked at in between, by its own rules.
+        ("batch", "Job") => (&[New], &[Change]),
         ("batch", "CronJob") => (&[Change], &[]),
         ("certificates.k8s.io", _) => (&[New, Change], &[New, Change]),
         ("coordination.k8s.io" | "node.k8s.io", _) => (&[AnyFinalizerChange], &[]),
