@@ -117,18 +117,48 @@ pub(crate) fn read(
         if error.message.starts_with("couldn't get version/kind") {
             return unrecognized(error.message);
         }
-        // An object of no known type is read all the same, and its metadata is like any other's.
-        if let Some(strange) = strange
-            && error.code == 400
-            && validation == FieldValidation::Warn
-        {
-            let schema = said_schema(resource, &strange).unwrap_or_else(Schema::anything);
-            let read = schema::prune::decode_custom(&schema, object_meta(), strange);
-            warnings.extend(read.map(|decoded| decoded.strict).unwrap_or_default());
+        match strange {
+            Some(strange) if error.code == 400 => {
+                read_strange(resource, strange, validation, warnings, error)
+            }
+            _ => error,
         }
-        error
     })?;
     Ok(json)
+}
+
+/// An object of another version or of no known type is read all the same, before it is refused: its metadata is
+/// like any other's.
+fn read_strange(
+    resource: &Resource,
+    json: Json,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+    refused: Error,
+) -> Error {
+    let Json::Object(entries) = &json else { return refused };
+    let (Ok(api_version), Ok(kind)) = (claimed(entries, "apiVersion"), claimed(entries, "kind")) else {
+        return refused;
+    };
+    if api_version.is_empty() {
+        return refused;
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let cannot = |wanted: &str, why: String| {
+        Error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+    };
+    let schema = said_schema(resource, &json).unwrap_or_else(Schema::anything);
+    match (schema::prune::decode_custom(&schema, object_meta(), json), validation) {
+        (Err(why), _) => cannot(&resource.kind, why.to_string()),
+        (Ok(decoded), FieldValidation::Strict) if !decoded.strict.is_empty() => {
+            cannot(&kind, schema::decode::strict_error(&decoded.strict))
+        }
+        (Ok(decoded), FieldValidation::Warn) => {
+            warnings.extend(decoded.strict);
+            refused
+        }
+        (Ok(_), _) => refused,
+    }
 }
 
 /// The schema of the version that an object of a custom resource says it is of.

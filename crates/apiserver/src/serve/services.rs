@@ -156,7 +156,7 @@ fn keep_allocated(service: &mut Value, old: &Value) {
         .filter_map(|port| Some((port["name"].as_str().unwrap_or_default(), number(port)?)))
         .filter(|(_, number)| !given.contains(number))
         .collect();
-    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+    for port in ports_mut(service) {
         let known = before.get(port["name"].as_str().unwrap_or_default());
         if let (None, Some(known)) = (number(port), known) {
             port["nodePort"] = (*known).into();
@@ -329,7 +329,7 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
     let health_check = text(service, &["spec", "type"]) == "LoadBalancer" && local;
     if !has_node_ports(service) && !health_check {
         if old.is_some_and(has_node_ports) {
-            for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            for port in ports_mut(service) {
                 port.as_object_mut().map(|port| port.remove("nodePort"));
             }
         }
@@ -362,6 +362,9 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
         }
         // One number may serve several protocols of one Service.
         let again = mine.iter().any(|(other, with)| *other == number && *with == protocol);
+        if again && old.is_some() {
+            return Err(Error::new(500, "", format!("duplicate nodePort: {{{protocol} {number}}}")));
+        }
         if used.contains(&number) || again {
             return refuse("provided port is already allocated");
         }
@@ -371,7 +374,7 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
     let mut taken: BTreeSet<u16> =
         mine.iter().map(|(number, _)| *number).filter(|number| !own.contains(number)).collect();
     if has_node_ports(service) {
-        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        for port in ports_mut(service) {
             if port["nodePort"].as_u64().unwrap_or(0) == 0 {
                 port["nodePort"] = free_port(call, &mut used, &mut taken)?.into();
             }
@@ -385,6 +388,10 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
         };
     }
     Ok(())
+}
+
+fn ports_mut(service: &mut Value) -> impl Iterator<Item = &mut Value> {
+    service["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn ports(service: &Value) -> impl Iterator<Item = &Value> {

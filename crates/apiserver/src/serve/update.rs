@@ -30,7 +30,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
         && let Ok(json) = incoming::parse(&call.headers, &body, &call.api_version, &call.resource.kind)
     {
         let mut object = json.into_value();
-        if object["kind"].is_string()
+        if !text(&object, &["kind"]).is_empty()
             && object["metadata"].is_object()
             && object["apiVersion"] == call.api_version
         {

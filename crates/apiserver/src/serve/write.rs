@@ -109,6 +109,7 @@ pub(crate) fn validate_update(
         (None, part) if part.is_whole() => {
             errors.extend(kinds::other::metadata::validate_update(group, kind, new, current));
             errors.extend((strategy.validate_update)(new, current));
+            errors.extend(kinds::other::metadata::validate_update_late(group, new, current));
         }
         (None, Part::Status) => {
             errors.extend(kinds::other::metadata::validate_status(group, kind, new, current));
@@ -119,6 +120,12 @@ pub(crate) fn validate_update(
             // Asked once more, and told once more.
             errors.extend(meta::validate_change(new, current));
             errors.extend(validate_custom_update(&call.resource, new, current, &mut call.warnings));
+        }
+    }
+    if call.resource.custom.is_some() && part == Part::Status {
+        // There the status is looked at by itself.
+        for error in errors.iter_mut().filter(|error| error.detail.starts_with("status.")) {
+            error.detail = error.detail.replacen("status.", "", 1);
         }
     }
     if call.resource.custom.is_none() {

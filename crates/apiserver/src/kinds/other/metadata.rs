@@ -35,7 +35,8 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
         ("networking.k8s.io", "Ingress") => (&[Change, New], &[Change]),
         ("networking.k8s.io", "IngressClass") => (&[Change, New], &[]),
         ("networking.k8s.io", _) => (&[Change], &[Change]),
-        ("rbac.authorization.k8s.io", _) => (&[New, Change], &[]),
+        // What changed is looked at last.
+        ("rbac.authorization.k8s.io", _) => (&[New], &[]),
         ("resource.k8s.io", "ResourceSlice") => (&[Change], &[]),
         ("resource.k8s.io", _) => (&[New, Change], &[Change]),
         ("scheduling.k8s.io", _) => (&[Change], &[]),
@@ -57,6 +58,11 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Faults
 /// What the kind's own rules find wrong with the metadata of an update of the whole object.
 pub(crate) fn validate_update(group: &str, kind: &str, new: &Value, old: &Value) -> Faults {
     looks(group, kind).0.iter().flat_map(|look| look.take(group, kind, new, old)).collect()
+}
+
+/// What is told after all that the kind's own rules find.
+pub(crate) fn validate_update_late(group: &str, new: &Value, old: &Value) -> Faults {
+    if group == "rbac.authorization.k8s.io" { meta::validate_builtin_update(new, old) } else { Vec::new() }
 }
 
 /// The same of an update through `/status`.
@@ -96,7 +102,8 @@ mod tests {
             ("node.k8s.io", "RuntimeClass", 1, 0),
             ("policy", "PodDisruptionBudget", 0, 0),
         ] {
-            let faults = validate_update(group, kind, &new, &old);
+            let mut faults = validate_update(group, kind, &new, &old);
+            faults.extend(validate_update_late(group, &new, &old));
             let told = |path: &str| {
                 let at = field::Path::new(path);
                 faults.iter().filter(|fault| fault.path == at).count()
