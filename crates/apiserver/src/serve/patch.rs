@@ -134,10 +134,8 @@ pub(crate) fn checked(
         let why = format!("Object 'Kind' is missing in '{text_of_it}'");
         return Err(misfit(kind, body, &text_of_it, &why));
     }
-    if resource.custom.is_some()
-        && !said("apiVersion")
-        && patched.object.get("apiVersion") != Some(&Value::Null)
-    {
+    let version = patched.object.get("apiVersion");
+    if resource.custom.is_some() && version.is_none_or(|version| version == "") {
         return Err(Error::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"));
     }
     // Without a version it is read as the server's own type, which has none of these fields in JSON.

@@ -374,10 +374,24 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
     let mut taken: BTreeSet<u16> =
         mine.iter().map(|(number, _)| *number).filter(|number| !own.contains(number)).collect();
     if has_node_ports(service) {
+        // One number of a new Service has one port on the nodes, whatever its protocols.
+        let mut shared: BTreeMap<u64, u64> = BTreeMap::new();
+        if old.is_none_or(|old| !has_node_ports(old)) {
+            let known =
+                ports(service).filter_map(|port| Some((port["port"].as_u64()?, port["nodePort"].as_u64()?)));
+            shared.extend(known.filter(|(_, node_port)| *node_port > 0));
+        }
         for port in ports_mut(service) {
-            if port["nodePort"].as_u64().unwrap_or(0) == 0 {
-                port["nodePort"] = free_port(call, &mut used, &mut taken)?.into();
+            if port["nodePort"].as_u64().unwrap_or(0) != 0 {
+                continue;
             }
+            let number = port["port"].as_u64().filter(|_| old.is_none_or(|old| !has_node_ports(old)));
+            let node_port = match number.and_then(|number| shared.get(&number)) {
+                Some(node_port) => *node_port,
+                None => free_port(call, &mut used, &mut taken)?.into(),
+            };
+            shared.extend(number.map(|number| (number, node_port)));
+            port["nodePort"] = node_port.into();
         }
     }
     if health_check && service["spec"]["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {

@@ -109,7 +109,6 @@ pub(crate) fn validate_update(
         (None, part) if part.is_whole() => {
             errors.extend(kinds::other::metadata::validate_update(group, kind, new, current));
             errors.extend((strategy.validate_update)(new, current));
-            errors.extend(kinds::other::metadata::validate_update_late(group, new, current));
         }
         (None, Part::Status) => {
             errors.extend(kinds::other::metadata::validate_status(group, kind, new, current));

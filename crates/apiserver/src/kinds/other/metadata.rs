@@ -35,7 +35,7 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
         ("networking.k8s.io", "Ingress") => (&[Change, New], &[Change]),
         ("networking.k8s.io", "IngressClass") => (&[Change, New], &[]),
         ("networking.k8s.io", _) => (&[Change], &[Change]),
-        // What changed is looked at last.
+        // What changed is looked at by their own rules.
         ("rbac.authorization.k8s.io", _) => (&[New], &[]),
         ("resource.k8s.io", "ResourceSlice") => (&[Change], &[]),
         ("resource.k8s.io", _) => (&[New, Change], &[Change]),
@@ -58,11 +58,6 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Faults
 /// What the kind's own rules find wrong with the metadata of an update of the whole object.
 pub(crate) fn validate_update(group: &str, kind: &str, new: &Value, old: &Value) -> Faults {
     looks(group, kind).0.iter().flat_map(|look| look.take(group, kind, new, old)).collect()
-}
-
-/// What is told after all that the kind's own rules find.
-pub(crate) fn validate_update_late(group: &str, new: &Value, old: &Value) -> Faults {
-    if group == "rbac.authorization.k8s.io" { meta::validate_builtin_update(new, old) } else { Vec::new() }
 }
 
 /// The same of an update through `/status`.
@@ -97,13 +92,12 @@ mod tests {
             "finalizers": ["x"]}});
         for (group, kind, labels, finalizers) in [
             ("scheduling.k8s.io", "PriorityClass", 1, 1),
-            ("rbac.authorization.k8s.io", "ClusterRole", 2, 2),
+            ("rbac.authorization.k8s.io", "ClusterRole", 1, 1),
             ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", 1, 0),
             ("node.k8s.io", "RuntimeClass", 1, 0),
             ("policy", "PodDisruptionBudget", 0, 0),
         ] {
-            let mut faults = validate_update(group, kind, &new, &old);
-            faults.extend(validate_update_late(group, &new, &old));
+            let faults = validate_update(group, kind, &new, &old);
             let told = |path: &str| {
                 let at = field::Path::new(path);
                 faults.iter().filter(|fault| fault.path == at).count()
