@@ -68,10 +68,12 @@ impl Rules {
 
     /// Whether a copy without an original is ours to remove.
     fn may_remove(&self, copy: &Object) -> bool {
-        match (self.source, self.filter) {
-            (Source::Cloud, Filter::Everything) => true,
-            _ => self.is_labelled(copy),
-        }
+        self.owns_all_copies() || self.is_labelled(copy)
+    }
+
+    /// Whether everything downstream is a copy, or only what carries the robot's name.
+    pub fn owns_all_copies(&self) -> bool {
+        self.source == Source::Cloud && self.filter == Filter::Everything
     }
 }
 
@@ -150,7 +152,8 @@ pub fn plan(rules: &Rules, upstream: Seen<'_>, downstream: Seen<'_>, known: Know
     Plan { down: down(rules, upstream, downstream, known), up: up(rules, upstream, downstream, known) }
 }
 
-fn down(rules: &Rules, upstream: Seen<'_>, downstream: Seen<'_>, known: Known) -> Down {
+/// Decides what to do downstream.
+pub fn down(rules: &Rules, upstream: Seen<'_>, downstream: Seen<'_>, known: Known) -> Down {
     let (original, copy) = match (upstream, downstream) {
         (Seen::Unknown, _) | (_, Seen::Unknown) => return Down::Nothing(Idle::Unknown),
         (Seen::Absent, Seen::Absent) => return Down::Nothing(Idle::Absent),
@@ -195,7 +198,8 @@ fn remove(rules: &Rules, copy: &Object, why: Gone) -> Down {
     Down::Delete { uid: copy.uid.clone(), why }
 }
 
-fn up(rules: &Rules, upstream: Seen<'_>, downstream: Seen<'_>, known: Known) -> Up {
+/// Decides what to do upstream.
+pub fn up(rules: &Rules, upstream: Seen<'_>, downstream: Seen<'_>, known: Known) -> Up {
     let (original, copy) = match (upstream, downstream) {
         (Seen::Unknown, _) | (_, Seen::Unknown) => return Up::Nothing(Idle::Unknown),
         (Seen::Known(original), Seen::Known(copy)) => (original, copy),
