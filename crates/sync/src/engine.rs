@@ -127,8 +127,8 @@ impl Sync {
         }
         let mut engine = Engine {
             memories: [
-                Arc::new(Memory::new(self.robot.clone(), origin::object_name(&self.options.robot))),
-                Arc::new(Memory::new(self.cloud.clone(), origin::object_name(&self.options.robot))),
+                Arc::new(Memory::new(self.robot.clone(), &self.options.robot)),
+                Arc::new(Memory::new(self.cloud.clone(), &self.options.robot)),
             ],
             sync: self,
             recorder,

@@ -26,6 +26,7 @@ mod engine;
 mod follow;
 mod gate;
 mod lane;
+pub mod manifests;
 mod metrics;
 pub mod names;
 mod origin;

@@ -64,14 +64,20 @@ pub(crate) async fn look(access: &Access, crd: &str) -> Result<Found, call::Erro
 /// Remembers identities in a ConfigMap.
 pub(crate) struct Memory {
     access: Access,
+    robot: String,
     name: String,
     /// One change at a time: the ConfigMap is shared by all CRDs.
     changing: tokio::sync::Mutex<()>,
 }
 
 impl Memory {
-    pub(crate) fn new(access: Access, name: String) -> Memory {
-        Memory { access, name, changing: tokio::sync::Mutex::new(()) }
+    pub(crate) fn new(access: Access, robot: &str) -> Memory {
+        Memory {
+            access,
+            robot: robot.into(),
+            name: object_name(robot),
+            changing: tokio::sync::Mutex::new(()),
+        }
     }
 
     fn api(&self) -> Api<ConfigMap> {
@@ -120,9 +126,13 @@ impl Memory {
             None => {
                 make_namespace(&self.access, names::NAMESPACE).await?;
                 let (key, value) = names::MANAGED_BY;
+                let mut labels = BTreeMap::from([(key.into(), value.into())]);
+                if !self.robot.is_empty() {
+                    labels.insert(names::ROBOT.into(), self.robot.clone());
+                }
                 let metadata = ObjectMeta {
                     name: Some(self.name.clone()),
-                    labels: Some(BTreeMap::from([(key.into(), value.into())])),
+                    labels: Some(labels),
                     ..ObjectMeta::default()
                 };
                 let data = Some(BTreeMap::from([(crd.to_owned(), now.to_text())]));

@@ -20,6 +20,7 @@ use crate::names;
 use crate::origin::{make_namespace, object_name};
 
 const RENEW_EVERY: Duration = Duration::from_secs(15);
+const RETRY_EVERY: Duration = Duration::from_secs(4);
 /// A holder that was not seen to renew for this long is gone. Clocks are not compared: robots have none to trust.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 /// Whoever finds the name taken leaves this on the Lease, so that its holder knows too.
@@ -64,14 +65,18 @@ impl Presence {
         let mut watched = None;
         let mut heard = None;
         loop {
-            match self.renew(&mut watched, &mut heard).await {
-                Ok(standing) => self.change(standing),
+            let pause = match self.renew(&mut watched, &mut heard).await {
+                Ok(standing) => {
+                    self.change(standing);
+                    RENEW_EVERY
+                }
                 Err(error) => {
                     self.cloud.after(error.code()).await;
                     tracing::debug!(robot = self.robot, %error, "the robot's Lease was not renewed");
+                    RETRY_EVERY
                 }
-            }
-            tokio::time::sleep(RENEW_EVERY).await;
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 

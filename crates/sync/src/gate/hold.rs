@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) percent: u8,
     /// So many were confirmed by a human.
     pub(crate) confirmed: Option<usize>,
-    /// They are held already.
+    /// They are held as a mass already.
     pub(crate) held: bool,
     pub(crate) origin: Origin,
 }
@@ -37,7 +37,10 @@ pub(crate) enum Verdict {
     Go,
     /// So many may go, because a human said so.
     Confirmed(usize),
+    /// Until the doubt is gone.
     Hold(String),
+    /// Until a human says so, or nothing is left to hold.
+    HoldMass(String),
 }
 
 /// Fewer than this are never a mass.
@@ -47,13 +50,15 @@ pub(crate) fn decide(facts: &Facts) -> Verdict {
     let doubt = match &facts.origin {
         // Not even a human can confirm what nobody can look at.
         Origin::Unknown(why) => return Verdict::Hold(why.clone()),
-        Origin::Other(why) | Origin::Vanished(why) => Some(why.clone()),
-        Origin::Same => mass(facts),
+        Origin::Other(why) | Origin::Vanished(why) => Verdict::Hold(why.clone()),
+        Origin::Same => match mass(facts) {
+            Some(why) => Verdict::HoldMass(why),
+            None => return Verdict::Go,
+        },
     };
-    match (doubt, facts.confirmed) {
-        (None, _) => Verdict::Go,
-        (Some(_), Some(confirmed)) if confirmed > 0 => Verdict::Confirmed(confirmed.min(facts.pending)),
-        (Some(why), _) => Verdict::Hold(why),
+    match facts.confirmed {
+        Some(confirmed) if confirmed > 0 => Verdict::Confirmed(confirmed.min(facts.pending)),
+        _ => doubt,
     }
 }
 
@@ -95,10 +100,13 @@ mod tests {
     #[test]
     fn what_is_held_stays_held_until_it_is_confirmed() {
         let held = Facts { held: true, ..facts(3, 0, 100) };
-        assert_eq!(decide(&held), Verdict::Hold("3 of 100 copies are to go at once, more than 50".into()));
+        assert_eq!(
+            decide(&held),
+            Verdict::HoldMass("3 of 100 copies are to go at once, more than 50".into())
+        );
         assert_eq!(decide(&Facts { confirmed: Some(2), ..held.clone() }), Verdict::Confirmed(2));
         assert_eq!(decide(&Facts { confirmed: Some(9), ..held.clone() }), Verdict::Confirmed(3));
-        assert!(matches!(decide(&Facts { confirmed: Some(0), ..held }), Verdict::Hold(_)));
+        assert!(matches!(decide(&Facts { confirmed: Some(0), ..held }), Verdict::HoldMass(_)));
     }
 
     #[test]

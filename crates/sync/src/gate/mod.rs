@@ -29,7 +29,14 @@ struct State {
     pending: BTreeMap<Key, String>,
     released: BTreeSet<Key>,
     recent: VecDeque<Instant>,
-    held: Option<String>,
+    held: Option<Held>,
+}
+
+/// Why some are held.
+struct Held {
+    why: String,
+    /// They were too many, and stay so even when some of them need not go after all.
+    mass: bool,
 }
 
 /// Whether a copy may go now.
@@ -80,7 +87,7 @@ impl Gate {
     /// How many are held, and why.
     pub(crate) fn held(&self) -> Option<(usize, String)> {
         let state = self.state.lock();
-        state.held.clone().map(|why| (state.pending.len() - state.released.len(), why))
+        state.held.as_ref().map(|held| (state.pending.len() - state.released.len(), held.why.clone()))
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -134,7 +141,7 @@ impl Gate {
             copies: copies.saturating_sub(state.released.len()),
             percent,
             confirmed,
-            held: state.held.is_some(),
+            held: state.held.as_ref().is_some_and(|held| held.mass),
             origin,
         }
     }
@@ -143,8 +150,11 @@ impl Gate {
     pub(crate) fn settle(&self, verdict: &Verdict) -> Vec<Key> {
         let mut state = self.state.lock();
         let limit = match verdict {
-            Verdict::Hold(why) => {
-                state.held = Some(why.clone());
+            Verdict::Hold(why) | Verdict::HoldMass(why) => {
+                // A doubt that comes on top does not make them fewer.
+                let was_mass = state.held.as_ref().is_some_and(|held| held.mass);
+                let mass = was_mass || matches!(verdict, Verdict::HoldMass(_));
+                state.held = Some(Held { why: why.clone(), mass });
                 return Vec::new();
             }
             Verdict::Go => usize::MAX,
@@ -184,7 +194,12 @@ mod tests {
         let gate = Gate::default();
         ask(&gate, 0..3);
         gate.due().await;
+        // A link that is away for a while holds them, but does not make them a mass.
+        let blind = hold::decide(&gate.facts(20, 50, None, Origin::Unknown("?".into())));
+        assert_eq!(gate.settle(&blind).len(), 0);
+        assert_eq!(gate.held(), Some((3, "?".into())));
         assert_eq!(decide(&gate, 20, None), 3);
+        assert_eq!(gate.held(), None);
         assert_eq!(gate.ask(&key(0), "u"), Pass::Granted);
         assert_eq!(gate.ask(&key(1), "another"), Pass::Later, "that is another copy");
         gate.went(&key(0));
