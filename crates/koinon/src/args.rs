@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::flags::{self, Health, Nodes};
 use crate::run;
 
-use crate::members;
+use crate::{install, members};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Unjoin(members::Unjoin),
     /// Show the members and how they are
     Members(members::Members),
+    /// Print what to apply to a real cluster before a role runs beside it
+    Install(install::Install),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version

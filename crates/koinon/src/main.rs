@@ -5,6 +5,7 @@ mod cluster;
 mod flags;
 mod folder;
 mod host;
+mod install;
 mod keeper;
 mod lab;
 mod members;
@@ -53,6 +54,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Join(options) => host::runtime()?.block_on(members::join(options)),
         Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
+        Command::Install(options) => install::run(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
