@@ -69,11 +69,11 @@ impl Cluster {
         let quota = quota::run(shared.clone());
         tasks.spawn(async move { match quota.await {} });
         let scheduler = Scheduler::new(&shared);
-        tasks.spawn(async move { match scheduler.run().await {} });
+        tasks.spawn(async move { match Box::pin(scheduler.run()).await {} });
         let lifecycle = NodeLifecycle::new(&shared, nodes::Settings::default());
-        tasks.spawn(async move { match lifecycle.run().await {} });
+        tasks.spawn(async move { match Box::pin(lifecycle.run()).await {} });
         let kubelet = Kubelet::new(&shared, self.settings);
-        tasks.spawn(async move { match kubelet.run().await {} });
+        tasks.spawn(async move { match Box::pin(kubelet.run()).await {} });
         tasks.spawn(self.housekeeping.run(std::future::pending()));
         tasks.spawn(async move { match shared.follow().await {} });
         tokio::select! {
