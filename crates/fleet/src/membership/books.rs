@@ -148,23 +148,31 @@ impl Books {
 
     /// Writes a member down, or what changed about it. Says whether anything did.
     pub(super) async fn enter(&self, name: &ClusterId, server: &str, secret: &str) -> Result<bool, Error> {
-        let entry = MemberCluster {
+        self.enter_all([(name, server, secret.to_owned())]).await
+    }
+
+    /// Writes members down, each with its server and Secret, in one go. Says whether anything changed.
+    pub(super) async fn enter_all<'a>(
+        &self,
+        members: impl IntoIterator<Item = (&'a ClusterId, &'a str, String)>,
+    ) -> Result<bool, Error> {
+        let entries = members.into_iter().map(|(name, server, secret)| MemberCluster {
             cluster_id: Claimed { name: None, value: name.to_string() },
             server: server.to_owned(),
-            secret: secret.to_owned(),
-        };
+            secret,
+        });
+        let entries: Vec<_> = entries.collect();
         self.change(|members| {
-            match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
-                Some(known) if *known == entry => false,
-                Some(known) => {
-                    *known = entry.clone();
-                    true
+            let mut changed = false;
+            for entry in &entries {
+                match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
+                    Some(known) if known == entry => continue,
+                    Some(known) => *known = entry.clone(),
+                    None => members.push(entry.clone()),
                 }
-                None => {
-                    members.push(entry.clone());
-                    true
-                }
+                changed = true;
             }
+            changed
         })
         .await
     }
