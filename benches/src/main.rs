@@ -1,10 +1,15 @@
 //! Koinon measured beside what it stands in for.
 //!
 //! `cargo run --release -p koinon-benches -- apiserver` measures the API server beside kube-apiserver with
-//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`.
+//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`. `-- planner` measures the planner
+//! beside the plain rules and writes `benches/RESULTS-planner.md`.
+//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`; `-- config` measures an edit
+//! that is federated beside the bare writes, and writes `benches/CONFIG.md`.
 
 mod apiserver;
+mod config;
 mod measure;
+mod planner;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -30,13 +35,38 @@ enum Subject {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"))]
         output: std::path::PathBuf,
     },
+    /// The planner, beside a plain implementation of the same rules.
+    Planner {
+        /// How often each side is measured; the table shows the quickest.
+        #[arg(long, default_value_t = 50)]
+        rounds: usize,
+        /// Where the table goes.
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS-planner.md"))]
+    /// An edit on its way to 20 followers, beside bare writes.
+    Config {
+        /// How often it is measured; the table shows medians.
+        #[arg(long, default_value_t = 21)]
+        rounds: usize,
+        /// Where the table goes.
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/CONFIG.md"))]
+        output: std::path::PathBuf,
+    },
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    // One provider for all TLS of the process; a second call would fail, and there is none.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     match Arguments::parse().subject {
         Subject::Apiserver { objects, rounds, output } => {
             let table = apiserver::run(objects, rounds).await?;
+            println!("{table}");
+            std::fs::write(output, table)?;
+        }
+        Subject::Planner { rounds, output } => {
+            let table = planner::run(rounds)?;
+        Subject::Config { rounds, output } => {
+            let table = config::run(rounds).await?;
             println!("{table}");
             std::fs::write(output, table)?;
         }

@@ -16,11 +16,9 @@ use self::object::namespaced;
 pub use self::profile::{
     ClusterProfile, PROFILE_MANAGER, ProfileSpec, ProfileStatus, Property, cluster_profile_crd,
 };
+pub use crate::names::SYSTEM_NAMESPACE as KOINON_NAMESPACE;
+pub use crate::names::membership::NETWORK_NAMESPACE;
 
-/// Where the federation's own API server keeps members and their Secrets.
-pub const KOINON_NAMESPACE: &str = "koinon-system";
-/// Where a cluster of the `network` role keeps claims, Federation, Secrets and leases.
-pub const NETWORK_NAMESPACE: &str = "antrea-plus-system";
 /// The Federation that `koinon join` writes to when there is none yet.
 pub const FEDERATION_NAME: &str = "federation";
 /// On a member's Secret: the UID of the `kube-system` namespace of the cluster that was joined.

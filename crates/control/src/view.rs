@@ -27,6 +27,8 @@ pub struct View<K> {
     /// One change at a time, so that listeners hear them in order.
     changing: Mutex<()>,
     listed: Sender<bool>,
+    /// Told after every change.
+    changed: Sender<()>,
     slim: fn(&mut K),
 }
 
@@ -46,6 +48,7 @@ where
             listeners: RwLock::default(),
             changing: Mutex::default(),
             listed: Sender::new(false),
+            changed: Sender::new(()),
             slim,
         })
     }
@@ -84,6 +87,16 @@ where
         let _ = listed.wait_for(|listed| *listed).await;
     }
 
+    /// Waits until the objects, listed completely, are as `wanted`.
+    pub async fn until(&self, wanted: impl Fn(&[Arc<K>]) -> bool) {
+        let mut changed = self.changed.subscribe();
+        self.listed().await;
+        while !wanted(&self.all()) {
+            // As above: the sender is ours.
+            let _ = changed.changed().await;
+        }
+    }
+
     /// Takes in the server's answer to a write of ours.
     pub fn learn(&self, mut object: K) {
         self.trim(&mut object);
@@ -98,6 +111,12 @@ where
     /// Follows the objects of `api` for as long as it is polled.
     pub async fn follow(&self, api: Api<K>) -> Infallible {
         watch::follow(api, |event| self.take(event)).await
+    }
+
+    /// Follows only those objects of `api` that a field selector selects, by fields that never change: what
+    /// is written to the others must not be learned here.
+    pub async fn follow_fields(&self, api: Api<K>, fields: &str) -> Infallible {
+        watch::follow_fields(api, fields, |event| self.take(event)).await
     }
 
     fn take(&self, event: Event<K>) {
@@ -139,6 +158,9 @@ where
             for listener in listeners.iter() {
                 listener(before.as_ref(), after.as_ref());
             }
+        }
+        if !changes.is_empty() {
+            self.changed.send_replace(());
         }
     }
 }
@@ -260,6 +282,17 @@ mod tests {
         seen.check("a=1", "");
         seen.view.forget(&key, "uid-a");
         seen.check("", "a 1>0");
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_told_of_a_change() {
+        let seen = Seen::listed(&[("a", 1)]);
+        let view = seen.view.clone();
+        let waiting = tokio::spawn(async move { view.until(|all| all.len() == 2).await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        seen.view.learn(object("b", 2));
+        waiting.await.unwrap();
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
@@ -10,12 +9,18 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::run::LogFormat;
+
 /// Warnings and errors on standard error; more with `RUST_LOG`.
-pub(crate) fn log() {
+pub(crate) fn log(format: LogFormat) {
     // The client calls every refused connection an error, also where a member is known to be away.
     let filter = EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| EnvFilter::new("warn,kube_client::client::builder=off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
 }
 
 /// Makes the system's allocator give memory back after a burst, such as a list of everything.
@@ -60,35 +65,33 @@ pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     }
 }
 
-/// The folder for state when none is given: below the user's data folder.
-pub(crate) fn default_data(name: &str) -> anyhow::Result<PathBuf> {
-    let base = match std::env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => match std::env::var_os("HOME").filter(|folder| !folder.is_empty()) {
-            Some(home) => PathBuf::from(home).join(".local/share"),
-            None => bail!("there is no home folder to keep the state in: choose one with --data"),
-        },
-    };
-    Ok(base.join("koinon").join(name))
-}
+/// Knows when the user or the system asks the process to end.
+pub(crate) struct Ending(tokio::sync::watch::Receiver<bool>);
 
-/// Makes the folder, readable by its owner alone.
-pub(crate) fn private_folder(folder: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))
-}
-
-/// Done when the user or the system asks the process to end.
-pub(crate) async fn asked_to_end() -> anyhow::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+impl Ending {
+    /// From here on, Ctrl-C and SIGTERM no longer kill the process.
+    pub(crate) fn new() -> anyhow::Result<Ending> {
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot receive signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot receive signals")?;
+        let (asked, ending) = tokio::sync::watch::channel(false);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            asked.send_replace(true);
+            // Who asks twice is in a hurry: nothing is lost, what was acknowledged is on disk.
+            tokio::select! {
+                _ = interrupt.recv() => std::process::exit(130),
+                () = asked.closed() => {}
+            }
+        });
+        Ok(Ending(ending))
     }
-    Ok(())
+
+    /// Done when the end was asked for.
+    pub(crate) async fn asked(&self) {
+        // The sender goes only after it has spoken.
+        let _ = self.0.clone().wait_for(|asked| *asked).await;
+    }
 }

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::profile::cluster_profile_crd;
-
-pub const GROUP: &str = "federation.antreaplus.tanzu.vmware.com";
-pub const VERSION: &str = "v1alpha1";
+pub use crate::names::membership::{GROUP, VERSION};
 
 /// More would not fit into what an API server takes as one object, nor into what it allows a rule to cost.
 const MOST_MEMBERS: u32 = 2000;

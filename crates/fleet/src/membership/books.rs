@@ -113,8 +113,14 @@ impl Books {
     }
 
     /// Writes down how to log in to a member.
-    pub(super) async fn keep_secret(&self, name: &str, uid: &str, data: &Value) -> Result<(), Error> {
-        let secret = json!({
+    pub(super) async fn keep_secret(
+        &self,
+        name: &str,
+        uid: &str,
+        data: &Value,
+        labels: &Value,
+    ) -> Result<(), Error> {
+        let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
                 "name": name, "namespace": KOINON_NAMESPACE,
@@ -123,6 +129,9 @@ impl Books {
             },
             "stringData": data,
         });
+        for (label, value) in labels.as_object().into_iter().flatten() {
+            secret["metadata"]["labels"][label] = value.clone();
+        }
         let secret: Secret = serde_json::from_value(secret).expect("a Secret is a Secret");
         // Written as a whole: with apply, a key of the other kind of login would stay.
         let written = match self.secret(name).await? {
@@ -148,31 +157,18 @@ impl Books {
 
     /// Writes a member down, or what changed about it. Says whether anything did.
     pub(super) async fn enter(&self, name: &ClusterId, server: &str, secret: &str) -> Result<bool, Error> {
-        self.enter_all([(name, server, secret.to_owned())]).await
-    }
-
-    /// Writes members down, each with its server and Secret, in one go. Says whether anything changed.
-    pub(super) async fn enter_all<'a>(
-        &self,
-        members: impl IntoIterator<Item = (&'a ClusterId, &'a str, String)>,
-    ) -> Result<bool, Error> {
-        let entries = members.into_iter().map(|(name, server, secret)| MemberCluster {
+        let entry = MemberCluster {
             cluster_id: Claimed { name: None, value: name.to_string() },
             server: server.to_owned(),
-            secret,
-        });
-        let entries: Vec<_> = entries.collect();
+            secret: secret.to_owned(),
+        };
         self.change(|members| {
-            let mut changed = false;
-            for entry in &entries {
-                match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
-                    Some(known) if known == entry => continue,
-                    Some(known) => *known = entry.clone(),
-                    None => members.push(entry.clone()),
-                }
-                changed = true;
+            match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
+                Some(known) if *known == entry => return false,
+                Some(known) => *known = entry.clone(),
+                None => members.push(entry.clone()),
             }
-            changed
+            true
         })
         .await
     }
@@ -187,7 +183,10 @@ impl Books {
         .await
     }
 
-    async fn change(&self, change: impl Fn(&mut Vec<MemberCluster>) -> bool) -> Result<bool, Error> {
+    pub(super) async fn change(
+        &self,
+        change: impl Fn(&mut Vec<MemberCluster>) -> bool,
+    ) -> Result<bool, Error> {
         let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
         let mut attempt = 0;
         loop {
@@ -227,7 +226,7 @@ impl Books {
         Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
     }
 
-    fn secrets(&self) -> Api<Secret> {
+    pub(super) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
     }
 }

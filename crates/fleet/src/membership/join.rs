@@ -112,7 +112,7 @@ pub async fn join(
         progress("checking that the federation can log in");
         let credentials = credentials(candidate, &token);
         wait_until_seen(&credentials, &theirs).await?;
-        books.keep_secret(&secret, &theirs, &candidate.login(&token)).await?;
+        books.keep_secret(&secret, &theirs, &candidate.login(&token), &json!({})).await?;
     }
     let entered = books.enter(name, &candidate.server, &secret).await?;
     Ok(if entered || !works { Joined::New } else { Joined::Already })

@@ -2,11 +2,11 @@
 //!
 //! [`formation`] decides who is a member and what this cluster's part is, [`status`] what the Federation says
 //! of its members; both are plain functions. [`controller`] makes the fleet be so. [`join()`], [`leave()`] and
-//! [`list()`] are what the commands do, and [`enroll()`] what a process does that runs members itself.
+//! [`list()`] are what the commands do, and [`enlist()`] what a process does that runs members itself.
 
 mod books;
 pub mod controller;
-mod enroll;
+mod enlist;
 pub mod formation;
 mod join;
 mod leave;
@@ -19,7 +19,7 @@ use koinon_api::membership::ClusterId;
 use koinon_control::call;
 
 pub use controller::Controller;
-pub use enroll::{Resident, enroll};
+pub use enlist::{Recruit, enlist};
 pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};

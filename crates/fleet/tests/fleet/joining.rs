@@ -10,7 +10,7 @@ use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::{Options, Server, listen};
 use koinon_fleet::membership::controller::{Controller, Kind};
-use koinon_fleet::membership::{Candidate, Joined, Resident, enroll, join, leave, list};
+use koinon_fleet::membership::{Candidate, Joined, Recruit, enlist, join, leave, list};
 use koinon_fleet::{Fleet, Metrics};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -179,21 +179,27 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
 }
 
 #[tokio::test]
-async fn residents_are_written_down_once() {
+async fn recruits_are_written_down_once_and_leave_when_they_are_none() {
     let (federation, a, b) = (Served::start().await, Served::start().await, Served::start().await);
-    let residents = [("a", &a), ("b", &b)].map(|(name, served)| Resident {
+    let recruit = |name: &str, served: &Served| Recruit {
         name: id(name),
         server: served.config.cluster_url.to_string(),
-        kubeconfig: served.kubeconfig.clone(),
+        login: serde_json::json!({"kubeconfig": served.kubeconfig}),
         client: served.client.clone(),
-    });
-    enroll(&federation.client, &residents).await.unwrap();
+    };
+    let recruits = [recruit("a", &a), recruit("b", &b)];
+    enlist(&federation.client, &recruits).await.unwrap();
     let api: Api<Federation> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
     let first = api.get("federation").await.unwrap();
-    enroll(&federation.client, &residents).await.unwrap();
+    enlist(&federation.client, &recruits).await.unwrap();
     assert_eq!(api.get("federation").await.unwrap(), first);
     let rows = list(&federation.client).await.unwrap();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.phase == Phase::Reachable), "{rows:?}");
+    let newcomer = Served::start().await;
+    joined(&federation, "c", &newcomer).await.unwrap();
+    enlist(&federation.client, &recruits[..1]).await.unwrap();
+    let names: Vec<_> = list(&federation.client).await.unwrap().into_iter().map(|row| row.name).collect();
+    assert_eq!(names, ["a", "c"], "who joined by itself stays");
 }
 
 #[tokio::test]

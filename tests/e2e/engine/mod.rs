@@ -1,0 +1,76 @@
+//! What a cluster is made of: the embedded engine, or stock Kubernetes with simulated nodes.
+
+mod embedded;
+mod guard;
+mod stock;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use self::guard::Guard;
+
+/// The engine that all scenarios run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Embedded,
+    Kubernetes,
+}
+
+/// A running cluster; it is stopped when this is dropped or the process ends in whatever way.
+pub(crate) struct Running {
+    pub(crate) kubeconfig: PathBuf,
+    guards: Vec<Guard>,
+}
+
+impl Engine {
+    pub(crate) fn from_environment() -> Result<Engine, String> {
+        match std::env::var("KOINON_E2E_ENGINE").as_deref() {
+            Err(_) | Ok("" | "embedded") => Ok(Engine::Embedded),
+            Ok("kubernetes") => Ok(Engine::Kubernetes),
+            Ok(other) => {
+                Err(format!("KOINON_E2E_ENGINE is {other:?}: there are `embedded` and `kubernetes`"))
+            }
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Embedded => "embedded",
+            Engine::Kubernetes => "kubernetes",
+        }
+    }
+
+    /// Starts a cluster with its state below `folder`.
+    pub(crate) async fn start(self, name: &str, folder: &Path) -> anyhow::Result<Running> {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        match self {
+            Engine::Embedded => embedded::start(name, &folder).await,
+            Engine::Kubernetes => stock::start(name, &folder).await,
+        }
+        .with_context(|| format!("the {} cluster {name} did not start", self.name()))
+    }
+}
+
+impl Running {
+    /// Stops the cluster and waits for its end.
+    pub(crate) async fn stop(self) {
+        for guard in self.guards.into_iter().rev() {
+            guard.stop().await;
+        }
+    }
+}
+
+/// Runs a role as its own process.
+pub(crate) async fn role(role: &str, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Running> {
+    let mut command = tokio::process::Command::new(koinon());
+    command.args(["run", role, "--kubeconfig"]).arg(kubeconfig);
+    let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
+    Ok(Running { kubeconfig: kubeconfig.to_owned(), guards: vec![guard] })
+}
+
+/// The program under test.
+pub(crate) fn koinon() -> &'static str {
+    env!("CARGO_BIN_EXE_koinon")
+}

@@ -1,0 +1,46 @@
+//! A stock control plane: etcd, kube-apiserver, kube-controller-manager and kube-scheduler, with our nodes.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use anyhow::{Context as _, bail};
+use tokio::process::Command;
+
+use super::{Guard, Running, embedded, koinon};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/kubernetes/cluster.sh");
+/// Each control plane takes five ports.
+const PORTS_EACH: u16 = 10;
+static NEXT: AtomicU16 = AtomicU16::new(0);
+
+pub(super) async fn start(name: &str, folder: &Path) -> anyhow::Result<Running> {
+    let first: u16 = match std::env::var("KOINON_E2E_PORT") {
+        Ok(port) => port.parse().context("KOINON_E2E_PORT is no port")?,
+        Err(_) => 17600,
+    };
+    let port = first + PORTS_EACH * NEXT.fetch_add(1, Ordering::Relaxed);
+    let stop = Guard::new(&format!("{SCRIPT} stop {}", folder.display()))?;
+    let log = std::fs::File::create(folder.join("start.log"))?;
+    let status = Command::new(SCRIPT)
+        .arg("start")
+        .arg(folder)
+        .arg(port.to_string())
+        .env("KOINON_CONTROLLERS", "all")
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .status()
+        .await
+        .context("hack/kubernetes/cluster.sh cannot be started")?;
+    if !status.success() {
+        bail!("{}", std::fs::read_to_string(folder.join("start.log")).unwrap_or_default());
+    }
+    let kubeconfig = folder.join("kubeconfig");
+    let nodes_folder = folder.join("nodes");
+    std::fs::create_dir_all(&nodes_folder)?;
+    let mut nodes = Command::new(koinon());
+    nodes.args(["nodes", "--kubeconfig"]).arg(&kubeconfig);
+    let nodes = embedded::launch(nodes, &nodes_folder)
+        .await
+        .with_context(|| format!("the nodes of {name} did not start"))?;
+    Ok(Running { kubeconfig, guards: vec![stop, nodes] })
+}

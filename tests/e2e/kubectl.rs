@@ -1,0 +1,38 @@
+//! Stock kubectl, as a user would run it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use tokio::process::Command;
+
+/// The program named by `KUBECTL`, or the one in the path.
+pub(crate) fn find() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("KUBECTL").filter(|given| !given.is_empty()) {
+        return Some(given.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("kubectl")).find(|file| file.is_file())
+}
+
+/// Runs kubectl; gives back what it printed, or fails with what it complained about.
+pub(crate) async fn run(
+    kubectl: &Path,
+    kubeconfig: &Path,
+    namespace: &str,
+    arguments: &[&str],
+) -> anyhow::Result<String> {
+    let output = Command::new(kubectl)
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(["--namespace", namespace])
+        .args(arguments)
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("kubectl cannot be started")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("kubectl {}: {}{text}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(text)
+}

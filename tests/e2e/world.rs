@@ -1,0 +1,139 @@
+//! The clusters that scenarios share, and the namespace that each has to itself.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{DeleteParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use crate::engine::{self, Engine, Running};
+use crate::kubectl;
+use crate::wait::{Look, until};
+
+/// Everything that runs.
+pub(crate) struct World {
+    engine: Engine,
+    kubectl: Option<PathBuf>,
+    folder: TempDir,
+    clusters: Mutex<BTreeMap<String, (Running, Arc<Cluster>)>>,
+}
+
+/// One cluster.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: PathBuf,
+    kubectl: Option<PathBuf>,
+}
+
+/// A namespace of one scenario in one cluster.
+pub(crate) struct Room {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) name: String,
+}
+
+impl World {
+    pub(crate) fn new(engine: Engine, kubectl: Option<PathBuf>) -> World {
+        let folder = tempfile::Builder::new().prefix("koinon-e2e-").tempdir().expect("a folder can be made");
+        World { engine, kubectl, folder, clusters: Mutex::default() }
+    }
+
+    /// The cluster of this name; it starts when it is first asked for.
+    pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Arc<Cluster>> {
+        let mut clusters = self.clusters.lock().await;
+        if let Some((_, cluster)) = clusters.get(name) {
+            return Ok(cluster.clone());
+        }
+        let running = self.engine.start(name, self.folder.path()).await?;
+        let options = KubeConfigOptions::default();
+        let config = Kubeconfig::read_from(&running.kubeconfig).context("the kubeconfig")?;
+        let config = Config::from_custom_kubeconfig(config, &options).await?;
+        let cluster = Arc::new(Cluster {
+            client: Client::try_from(config)?,
+            kubeconfig: running.kubeconfig.clone(),
+            kubectl: self.kubectl.clone(),
+        });
+        clusters.insert(name.to_owned(), (running, cluster.clone()));
+        Ok(cluster)
+    }
+
+    /// A fresh namespace for a scenario in the first cluster.
+    pub(crate) async fn room(&self, scenario: &str) -> anyhow::Result<Room> {
+        Room::open(self.cluster("a").await?, scenario).await
+    }
+
+    /// Runs a role of ours beside a cluster, until what comes back is stopped.
+    pub(crate) async fn role(&self, name: &str, role: &str, kubeconfig: &Path) -> anyhow::Result<Running> {
+        let folder = self.folder.path().join(format!("{role}-{name}"));
+        std::fs::create_dir_all(&folder)?;
+        engine::role(role, kubeconfig, &folder).await
+    }
+
+    pub(crate) async fn stop(&self) {
+        let clusters = std::mem::take(&mut *self.clusters.lock().await);
+        for (running, _) in clusters.into_values() {
+            running.stop().await;
+        }
+    }
+}
+
+impl Room {
+    pub(crate) async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
+        let namespace: Namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
+        let api: Api<Namespace> = Api::all(cluster.client.clone());
+        api.create(&PostParams::default(), &namespace).await.context("the namespace")?;
+        let room = Room { cluster, name: name.to_owned() };
+        // Pods are admitted once their account is there.
+        let accounts = room.api::<ServiceAccount>();
+        until("the namespace has its default service account", async || {
+            Ok(match accounts.get_opt("default").await? {
+                Some(_) => Look::Found(()),
+                None => Look::NotYet("it has none".into()),
+            })
+        })
+        .await?;
+        Ok(room)
+    }
+
+    pub(crate) fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.cluster.client.clone(), &self.name)
+    }
+
+    /// Creates an object.
+    pub(crate) async fn create<K>(&self, object: Value) -> anyhow::Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let object: K = serde_json::from_value(object)?;
+        Ok(self.api::<K>().create(&PostParams::default(), &object).await?)
+    }
+
+    pub(crate) async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
+        kubectl::run(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
+    }
+
+    /// Has the namespace deleted; nobody waits for it.
+    pub(crate) async fn leave(self) -> anyhow::Result<()> {
+        let api: Api<Namespace> = Api::all(self.cluster.client.clone());
+        api.delete(&self.name, &DeleteParams::background()).await?;
+        Ok(())
+    }
+}
