@@ -60,7 +60,7 @@ struct Views {
 
 impl Controller {
     /// A controller beside the API server of `client`, where Federation, Secrets and claims are in
-    /// `namespace`.
+    /// `namespace`. The client should retry nothing by itself: it is also the way to the member next door.
     pub fn new(client: Client, namespace: &str, kind: Kind, fleet: Arc<Fleet>) -> Controller {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let views = Views {
