@@ -65,10 +65,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     election
         .run(client.clone(), LEASE, &end, || {
             working.store(true, Ordering::Relaxed);
-            Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone())
-                .metrics(metrics.clone())
-                .telling(lead.clone())
-                .run(end.asked())
+            let config = Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone());
+            Box::pin(config.metrics(metrics.clone()).telling(lead.clone()).run(end.asked()))
         })
         .await
 }
