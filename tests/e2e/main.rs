@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             Trial::test(name, move || {
                 handle
                     .block_on(async move { (scenario.run)(world).await })
-                    .map_err(|error| Failed::from(format!("{error:?}")))
+                    .map_err(|error| Failed::from(format!("{error:#}")))
             })
             .with_ignored_flag(ignored)
         })

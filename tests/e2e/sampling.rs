@@ -1,39 +1,49 @@
-//! Looks at an app's pods after every single change, so that no bound is crossed unseen.
+//! Looks at an app after every single change, so that no bound is crossed unseen.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::objects::is_ready;
 use crate::world::Room;
 
-/// Follows the pods of one app.
+/// Follows the ReplicaSets and pods of one app.
+///
+/// How many pods a rollout may have is promised for what ReplicaSets are told to have: the pods of one that
+/// was told to have fewer go a moment later. How many must be ready is promised for the pods themselves.
 pub(crate) struct Sampler {
     seen: Arc<Mutex<Seen>>,
-    listed: watch::Receiver<bool>,
-    task: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct Seen {
+    sets: BTreeMap<String, ReplicaSet>,
     pods: BTreeMap<String, Pod>,
-    extremes: Option<Extremes>,
-    /// The images of the pods that were there together.
+    /// From here on everything counts.
+    counting: bool,
+    most: usize,
+    fewest_ready: Option<usize>,
+    samples: usize,
     mixed: bool,
 }
 
 /// The most and the fewest that there ever were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extremes {
-    /// The most pods that were not on their way out.
+    /// The most pods that all ReplicaSets together were told to have.
     pub(crate) most: usize,
     /// The fewest that were ready and not on their way out.
     pub(crate) fewest_ready: usize,
@@ -44,32 +54,23 @@ impl Sampler {
     /// Starts to look; returns once it has seen what is there.
     pub(crate) async fn start(room: &Room, app: &str) -> Sampler {
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let (listed, mut is_listed) = watch::channel(false);
-        let api: Api<Pod> = room.api();
-        let config = watcher::Config::default().labels(&format!("app={app}"));
-        let (pods, first) = (seen.clone(), listed);
-        let task = tokio::spawn(async move {
-            let mut events = pin!(watcher::watcher(api, config));
-            while let Some(event) = events.next().await {
-                // A cut watch lists again: what happened meanwhile is missed, but nothing wrong is seen.
-                let Ok(event) = event else { continue };
-                let done = matches!(event, Event::InitDone);
-                pods.lock().take(event, *first.borrow());
-                if done {
-                    first.send_replace(true);
-                }
-            }
-        });
-        // The sender is in the task, which runs until it is stopped.
-        let _ = is_listed.wait_for(|listed| *listed).await;
-        seen.lock().sample();
-        Sampler { seen, listed: is_listed, task }
+        let (sets, sets_listed) = follow::<ReplicaSet>(room, app, seen.clone(), |seen| &mut seen.sets);
+        let (pods, pods_listed) = follow::<Pod>(room, app, seen.clone(), |seen| &mut seen.pods);
+        // The senders are in the tasks, which run until they are stopped.
+        let _ = (sets_listed.await, pods_listed.await);
+        {
+            let mut seen = seen.lock();
+            seen.counting = true;
+            seen.sample();
+        }
+        Sampler { seen, tasks: vec![sets, pods] }
     }
 
     /// What was seen from the start until now.
     pub(crate) fn extremes(&self) -> Extremes {
-        debug_assert!(*self.listed.borrow());
-        self.seen.lock().extremes.expect("a sample was taken at the start")
+        let seen = self.seen.lock();
+        let fewest_ready = seen.fewest_ready.expect("a sample was taken at the start");
+        Extremes { most: seen.most, fewest_ready, samples: seen.samples }
     }
 
     /// Whether pods of different images were ever there together, those on their way out included.
@@ -80,43 +81,67 @@ impl Sampler {
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.task.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 
-impl Seen {
-    fn take(&mut self, event: Event<Pod>, listed: bool) {
-        match event {
-            Event::Init => {
-                self.pods.clear();
-                return;
+/// Keeps one of the maps up to date; the receiver hears when it is complete.
+fn follow<K>(
+    room: &Room,
+    app: &str,
+    seen: Arc<Mutex<Seen>>,
+    map: fn(&mut Seen) -> &mut BTreeMap<String, K>,
+) -> (JoinHandle<()>, oneshot::Receiver<()>)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api = room.api::<K>();
+    let config = watcher::Config::default().labels(&format!("app={app}"));
+    let (listed, is_listed) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        let mut listed = Some(listed);
+        let mut events = pin!(watcher::watcher(api, config));
+        while let Some(event) = events.next().await {
+            // A cut watch lists again: what happened meanwhile is missed, but nothing wrong is seen.
+            let Ok(event) = event else { continue };
+            let mut seen = seen.lock();
+            match event {
+                Event::Init => {
+                    map(&mut seen).clear();
+                    continue;
+                }
+                Event::InitApply(object) => {
+                    map(&mut seen).insert(object.name_any(), object);
+                    continue;
+                }
+                Event::InitDone => drop(listed.take().map(|listed| listed.send(()))),
+                Event::Apply(object) => drop(map(&mut seen).insert(object.name_any(), object)),
+                Event::Delete(object) => drop(map(&mut seen).remove(&object.name_any())),
             }
-            Event::InitApply(pod) => {
-                self.pods.insert(pod.name_any(), pod);
-                return;
-            }
-            Event::InitDone => {}
-            Event::Apply(pod) => drop(self.pods.insert(pod.name_any(), pod)),
-            Event::Delete(pod) => drop(self.pods.remove(&pod.name_any())),
+            seen.sample();
         }
-        if listed {
-            self.sample();
-        }
-    }
+    });
+    (task, is_listed)
+}
 
+impl Seen {
     fn sample(&mut self) {
-        let alive = self.pods.values().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        let (mut count, mut ready) = (0, 0);
-        for pod in alive {
-            count += 1;
-            ready += usize::from(is_ready(pod));
+        if !self.counting {
+            return;
         }
-        let before = self.extremes.unwrap_or(Extremes { most: count, fewest_ready: ready, samples: 0 });
-        self.extremes = Some(Extremes {
-            most: before.most.max(count),
-            fewest_ready: before.fewest_ready.min(ready),
-            samples: before.samples + 1,
-        });
+        let told = self.sets.values().filter_map(|set| set.spec.as_ref()?.replicas).sum::<i32>();
+        self.most = self.most.max(usize::try_from(told).unwrap_or(0));
+        let alive = self.pods.values().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let ready = alive.filter(|pod| is_ready(pod)).count();
+        self.fewest_ready = Some(self.fewest_ready.unwrap_or(ready).min(ready));
+        self.samples += 1;
         let mut images = self.pods.values().filter_map(image);
         let first = images.next();
         self.mixed |= images.any(|image| Some(image) != first);

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //!             ┌ garbage     dependents follow their owners
-//! API ─watch─►┤ namespaces  a deleted namespace is emptied, then let go     ─►API
-//!             └ roles       ClusterRoles gather the rules of others
+//!             │ namespaces  a deleted namespace is emptied, then let go
+//!             │ roles       ClusterRoles gather the rules of others
+//! API ─watch─►┤ endpoints   EndpointSlices say where the pods of a Service are          ─►API
+//!             │ accounts    service accounts, the authority's certificates, token Secrets
+//!             │ quota       ResourceQuotas say what is used
+//!             └ disruption  PodDisruptionBudgets say how many pods may go
 //! ```
 //!
 //! Each controller is a folder: `plan` decides over plain values and knows neither client nor clock, the rest
@@ -17,14 +21,25 @@
 //!   there are no more writes.
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
+pub mod accounts;
+pub mod deployments;
+pub mod disruption;
+pub mod endpoints;
 pub mod garbage;
 mod housekeeping;
+pub mod kubelet;
 pub mod namespaces;
+pub mod nodes;
+pub mod quota;
+pub mod replicasets;
 pub mod roles;
+pub mod scheduler;
 pub mod shared;
+mod whole;
 
 pub use housekeeping::{Housekeeping, housekeeping};
 pub use koinon_control::Clock;
+pub use whole::Cluster;
 
 /// Who writes the fields that these controllers change, as clusters name it.
 pub(crate) const MANAGER: &str = "kube-controller-manager";

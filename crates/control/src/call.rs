@@ -6,6 +6,7 @@ use kube::core::Status;
 
 /// No single call may take longer; a controller that hangs on one would keep the others waiting.
 const DEADLINE: Duration = Duration::from_secs(30);
+const NAMESPACE_ENDING: &str = "NamespaceTerminating";
 
 /// Why a call did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +57,23 @@ impl Error {
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
+
+    /// Says that nothing can be created here any more because the namespace itself goes.
+    pub fn is_namespace_ending(&self) -> bool {
+        match self {
+            Error::Refused(status) => status
+                .details
+                .as_ref()
+                .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == NAMESPACE_ENDING)),
+            Error::NoAnswer | Error::Failed(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use kube::core::response::StatusDetails;
+    use serde_json::json;
 
     use super::*;
 
@@ -83,5 +96,16 @@ mod tests {
         for unknown in [refused(404, ""), refused(403, "a"), refused(503, "a"), Error::NoAnswer] {
             assert!(!unknown.is_object_absent(), "{unknown:?}");
         }
+    }
+
+    #[test]
+    fn only_the_cause_says_that_a_namespace_goes() {
+        let mut ending = refused(403, "a");
+        assert!(!ending.is_namespace_ending());
+        if let Error::Refused(status) = &mut ending {
+            let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace"});
+            status.details.as_mut().unwrap().causes.push(serde_json::from_value(cause).unwrap());
+        }
+        assert!(ending.is_namespace_ending());
     }
 }

@@ -11,15 +11,17 @@ use kube::{Api, Client, Resource};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::call::within_deadline;
+use crate::call::{Error, within_deadline};
 use crate::clock::Clock;
 
 /// More than this many wait only when the server is away; then the oldest news still tells the most.
 const WAITING: usize = 1000;
 /// So many objects and reasons are remembered to count repetitions.
 const REMEMBERED: usize = 4096;
-/// After this many different messages with one reason on one object, the rest are told as one event.
+/// From this many different messages with one reason on one object, they are told as one event.
 const SIMILAR: u32 = 10;
+/// Names that are tried for an event before it is given up.
+const ATTEMPTS: usize = 5;
 const SIMILAR_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// How serious an event is.
@@ -41,6 +43,7 @@ impl Weight {
 /// Something to tell about an object.
 struct News {
     about: ObjectReference,
+    host: Option<Arc<str>>,
     weight: Weight,
     reason: String,
     message: String,
@@ -51,6 +54,7 @@ struct News {
 #[derive(Clone)]
 pub struct Recorder {
     component: Arc<str>,
+    host: Option<Arc<str>>,
     clock: Clock,
     news: mpsc::Sender<News>,
 }
@@ -67,11 +71,16 @@ pub struct Writer {
 pub fn recorder(client: Client, component: &str, clock: Clock) -> (Recorder, Writer) {
     let (sender, news) = mpsc::channel(WAITING);
     let component: Arc<str> = component.into();
-    let recorder = Recorder { component: component.clone(), clock, news: sender };
+    let recorder = Recorder { component: component.clone(), host: None, clock, news: sender };
     (recorder, Writer { client, component, news, memory: Memory::default() })
 }
 
 impl Recorder {
+    /// A recorder for what happens on one machine.
+    pub fn on_host(&self, host: &str) -> Recorder {
+        Recorder { host: Some(host.into()), ..self.clone() }
+    }
+
     /// Tells about an object; returns at once.
     pub fn tell<K: Resource<DynamicType = ()>>(
         &self,
@@ -85,7 +94,14 @@ impl Recorder {
 
     /// Tells about an object that is known by reference; returns at once.
     pub fn tell_about(&self, about: ObjectReference, weight: Weight, reason: &str, message: String) {
-        let news = News { about, weight, reason: reason.to_owned(), message, at: self.clock.now() };
+        let news = News {
+            about,
+            host: self.host.clone(),
+            weight,
+            reason: reason.to_owned(),
+            message,
+            at: self.clock.now(),
+        };
         if let Err(mpsc::error::TrySendError::Full(news)) = self.news.try_send(news) {
             tracing::debug!(component = %self.component, reason = news.reason, "an event was dropped");
         }
@@ -100,12 +116,7 @@ impl Writer {
             let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
             let told = self.memory.place(&news);
             let outcome = match &told {
-                Told::New { name, message } => {
-                    let params =
-                        PostParams { field_manager: Some(self.component.to_string()), ..Default::default() };
-                    let event = event(&news, &self.component, name, message);
-                    within_deadline(api.create(&params, &event)).await.map(drop)
-                }
+                Told::New { name, message } => self.create(&api, &news, name, message).await,
                 Told::Again { name, count, message } => {
                     let change = json!({
                         "count": count, "lastTimestamp": Time(news.at), "message": message,
@@ -124,6 +135,31 @@ impl Writer {
     }
 }
 
+impl Writer {
+    async fn create(
+        &mut self,
+        api: &Api<Event>,
+        news: &News,
+        name: &str,
+        message: &str,
+    ) -> Result<(), Error> {
+        let params = PostParams { field_manager: Some(self.component.to_string()), ..Default::default() };
+        let mut name = name.to_owned();
+        let mut attempts = 0;
+        loop {
+            let event = event(news, &self.component, &name, message);
+            attempts += 1;
+            match within_deadline(api.create(&params, &event)).await {
+                // Another component told of the same object in the same moment.
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
+                    name = self.memory.rename(news, message);
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+}
+
 fn event(news: &News, component: &str, name: &str, message: &str) -> Event {
     let namespace = news.about.namespace.clone().unwrap_or_else(|| "default".into());
     Event {
@@ -132,7 +168,10 @@ fn event(news: &News, component: &str, name: &str, message: &str) -> Event {
         type_: Some(news.weight.as_str().into()),
         reason: Some(news.reason.clone()),
         message: Some(message.into()),
-        source: Some(EventSource { component: Some(component.into()), host: None }),
+        source: Some(EventSource {
+            component: Some(component.into()),
+            host: news.host.as_deref().map(str::to_owned),
+        }),
         reporting_component: Some(component.into()),
         first_timestamp: Some(Time(news.at)),
         last_timestamp: Some(Time(news.at)),
@@ -145,6 +184,8 @@ fn event(news: &News, component: &str, name: &str, message: &str) -> Event {
 #[derive(Default)]
 struct Memory {
     subjects: BTreeMap<Subject, Recent>,
+    /// The time in the name of the newest event, in nanoseconds.
+    named: i128,
 }
 
 /// One object and one reason.
@@ -178,10 +219,16 @@ impl Subject {
     fn of(news: &News) -> Subject {
         let about = &news.about;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        let object =
-            [part(&about.kind), part(&about.namespace), part(&about.name), part(&about.uid)].join("/");
+        let object = [&about.kind, &about.namespace, &about.name, &about.uid, &about.field_path];
+        let object = object.map(part).join("/");
         Subject { object, weight: news.weight, reason: news.reason.clone() }
     }
+}
+
+/// A name by object and time. Two events of one moment still need two names.
+fn next_name(named: &mut i128, news: &News) -> String {
+    *named = news.at.as_nanosecond().max(*named + 1);
+    format!("{}.{named:x}", news.about.name.as_deref().unwrap_or_default())
 }
 
 impl Memory {
@@ -203,14 +250,13 @@ impl Memory {
             recent.combined = None;
         }
         recent.last = news.at;
-        let name =
-            format!("{}.{:x}", news.about.name.as_deref().unwrap_or_default(), news.at.as_nanosecond());
+        let name = next_name(&mut self.named, news);
         if let Some(written) = recent.by_message.get_mut(&news.message) {
             written.count += 1;
             let Written { name, count } = &*written;
             return Told::Again { name: name.clone(), count: *count, message: news.message.clone() };
         }
-        if (recent.by_message.len() as u32) < SIMILAR {
+        if (recent.by_message.len() as u32) + 1 < SIMILAR {
             recent.by_message.insert(news.message.clone(), Written { name: name.clone(), count: 1 });
             return Told::New { name, message: news.message.clone() };
         }
@@ -227,6 +273,22 @@ impl Memory {
         }
     }
 
+    /// The name of the event was taken: gives another, which it is remembered by.
+    fn rename(&mut self, news: &News, message: &str) -> String {
+        let name = next_name(&mut self.named, news);
+        if let Some(recent) = self.subjects.get_mut(&Subject::of(news)) {
+            let written = if message == news.message {
+                recent.by_message.get_mut(message)
+            } else {
+                recent.combined.as_mut()
+            };
+            if let Some(written) = written {
+                written.name.clone_from(&name);
+            }
+        }
+        name
+    }
+
     /// The event could not be written, or is no longer there.
     fn lost(&mut self, news: &News) {
         self.subjects.remove(&Subject::of(news));
@@ -240,6 +302,7 @@ mod tests {
     fn news(message: &str, second: i64) -> News {
         News {
             about: ObjectReference { name: Some("web".into()), uid: Some("1".into()), ..Default::default() },
+            host: None,
             weight: Weight::Normal,
             reason: "Scaled".into(),
             message: message.into(),
@@ -268,13 +331,32 @@ mod tests {
     #[test]
     fn many_similar_messages_become_one_event() {
         let mut memory = Memory::default();
-        for number in 0..10 {
+        for number in 0..9 {
             assert_eq!(count(&memory.place(&news(&number.to_string(), number))).0, 1);
         }
         assert_eq!(count(&memory.place(&news("x", 20))), (1, "(combined from similar events): x"));
         assert_eq!(count(&memory.place(&news("y", 21))), (2, "(combined from similar events): y"));
         // After a quiet while they are news again.
         assert_eq!(count(&memory.place(&news("z", 21 + 601))), (1, "z"));
+    }
+
+    #[test]
+    fn events_of_one_moment_have_names_of_their_own() {
+        let mut memory = Memory::default();
+        let told = ["a", "b"].map(|message| memory.place(&news(message, 1)));
+        let [Told::New { name: first, .. }, Told::New { name: second, .. }] = &told else {
+            panic!("{told:?}")
+        };
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn an_event_whose_name_was_taken_is_counted_under_its_new_one() {
+        let mut memory = Memory::default();
+        memory.place(&news("a", 1));
+        let renamed = memory.rename(&news("a", 1), "a");
+        let again = memory.place(&news("a", 2));
+        assert_eq!(again, Told::Again { name: renamed, count: 2, message: "a".into() });
     }
 
     #[test]

@@ -18,9 +18,11 @@ pub mod call;
 pub mod clock;
 pub mod discovery;
 pub mod events;
+pub mod known;
 pub mod queue;
 pub mod view;
 pub mod watch;
 
 pub use clock::Clock;
-pub use view::{Key, View};
+pub use known::Key;
+pub use view::View;

@@ -1,44 +1,19 @@
 //! What a controller knows of the objects of one kind: what its watch showed, and what it wrote itself.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fmt::{self, Debug, Display};
+use std::fmt::Debug;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use kube::runtime::watcher::Event;
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Resource};
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch::Sender;
 
+pub use crate::known::Key;
+use crate::known::{Change, Known, version};
 use crate::watch;
-
-/// Names an object among those of its kind. The namespace is empty where there are none.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    pub namespace: String,
-    pub name: String,
-}
-
-impl Key {
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Key {
-        Key { namespace: namespace.into(), name: name.into() }
-    }
-
-    pub fn of(object: &impl Resource) -> Key {
-        Key { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
-    }
-}
-
-impl Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.namespace.is_empty() {
-            write!(f, "{}/", self.namespace)?;
-        }
-        f.write_str(&self.name)
-    }
-}
 
 type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 
@@ -47,22 +22,14 @@ type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 /// It may be behind the server, but never behind its own controllers: whoever writes hands the answer to
 /// [`View::learn`], so that the next decision already counts with it.
 pub struct View<K> {
-    state: RwLock<State<K>>,
+    state: RwLock<Known<Arc<K>>>,
     listeners: RwLock<Vec<Listener<K>>>,
     /// One change at a time, so that listeners hear them in order.
     changing: Mutex<()>,
     listed: Sender<bool>,
+    /// Told after every change.
+    changed: Sender<()>,
     slim: fn(&mut K),
-}
-
-struct State<K> {
-    objects: BTreeMap<Key, Arc<K>>,
-    /// Objects that we wrote and the watch has not shown yet, by version.
-    unconfirmed: BTreeMap<u64, Key>,
-    /// The newest version that the watch showed: of anything older it has told everything.
-    seen: u64,
-    /// A list that is still coming in.
-    listing: Option<BTreeMap<Key, Arc<K>>>,
 }
 
 impl<K> View<K>
@@ -76,12 +43,12 @@ where
 
     /// A view that drops from each object what its controllers never read.
     pub fn keeping(slim: fn(&mut K)) -> Arc<View<K>> {
-        let state = State { objects: BTreeMap::new(), unconfirmed: BTreeMap::new(), seen: 0, listing: None };
         Arc::new(View {
-            state: RwLock::new(state),
+            state: RwLock::default(),
             listeners: RwLock::default(),
             changing: Mutex::default(),
             listed: Sender::new(false),
+            changed: Sender::new(()),
             slim,
         })
     }
@@ -97,20 +64,20 @@ where
     }
 
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
-        self.state.read().objects.get(key).cloned()
+        self.state.read().objects().get(key).cloned()
     }
 
     /// The objects of one namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let state = self.state.read();
         let from = Key::new(namespace, "");
-        let range = state.objects.range((Bound::Included(from), Bound::Unbounded));
+        let range = state.objects().range((Bound::Included(from), Bound::Unbounded));
         range.take_while(|(key, _)| key.namespace == namespace).map(|(_, object)| object.clone()).collect()
     }
 
     /// All objects, by namespace and name.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.state.read().objects.values().cloned().collect()
+        self.state.read().objects().values().cloned().collect()
     }
 
     /// Waits until the objects were listed once; before that, what is not in the view is unknown.
@@ -120,34 +87,25 @@ where
         let _ = listed.wait_for(|listed| *listed).await;
     }
 
+    /// Waits until the objects, listed completely, are as `wanted`.
+    pub async fn until(&self, wanted: impl Fn(&[Arc<K>]) -> bool) {
+        let mut changed = self.changed.subscribe();
+        self.listed().await;
+        while !wanted(&self.all()) {
+            // As above: the sender is ours.
+            let _ = changed.changed().await;
+        }
+    }
+
     /// Takes in the server's answer to a write of ours.
     pub fn learn(&self, mut object: K) {
         self.trim(&mut object);
-        let key = Key::of(&object);
-        let version = version(&object);
-        self.change(|state| {
-            // The watch is past this already; it may even have shown the end of it.
-            if version <= state.seen {
-                return Vec::new();
-            }
-            if state.objects.get(&key).is_some_and(|known| version <= self::version(&**known)) {
-                return Vec::new();
-            }
-            state.unconfirmed.insert(version, key.clone());
-            let after = Arc::new(object);
-            let before = state.objects.insert(key, after.clone());
-            vec![(before, Some(after))]
-        });
+        self.change(|state| state.learn(Key::of(&object), Arc::new(object)));
     }
 
     /// Takes in that the server, asked to delete this very object, did so at once.
     pub fn forget(&self, key: &Key, uid: &str) {
-        self.change(|state| {
-            if state.objects.get(key).and_then(|object| object.meta().uid.as_deref()) != Some(uid) {
-                return Vec::new();
-            }
-            vec![(state.objects.remove(key), None)]
-        });
+        self.change(|state| state.forget(key, |known| known.meta().uid.as_deref() == Some(uid)));
     }
 
     /// Follows the objects of `api` for as long as it is polled.
@@ -155,27 +113,35 @@ where
         watch::follow(api, |event| self.take(event)).await
     }
 
+    /// Follows only those objects of `api` that a field selector selects, by fields that never change: what
+    /// is written to the others must not be learned here.
+    pub async fn follow_fields(&self, api: Api<K>, fields: &str) -> Infallible {
+        watch::follow_fields(api, fields, |event| self.take(event)).await
+    }
+
     fn take(&self, event: Event<K>) {
         match event {
             Event::Init => {
                 let _one_at_a_time = self.changing.lock();
-                self.state.write().listing = Some(BTreeMap::new());
+                self.state.write().begin_list();
             }
             Event::InitApply(mut object) => {
                 self.trim(&mut object);
                 let _one_at_a_time = self.changing.lock();
-                let mut state = self.state.write();
-                state.listing.get_or_insert_default().insert(Key::of(&object), Arc::new(object));
+                self.state.write().list(Key::of(&object), Arc::new(object));
             }
             Event::InitDone => {
-                self.change(State::replace);
+                self.change(|state| state.end_list(0));
                 self.listed.send_replace(true);
             }
             Event::Apply(mut object) => {
                 self.trim(&mut object);
-                self.change(|state| state.apply(object));
+                self.change(|state| state.apply(Key::of(&object), Arc::new(object)));
             }
-            Event::Delete(object) => self.change(|state| state.delete(&object)),
+            Event::Delete(object) => self.change(|state| {
+                let uid = &object.meta().uid;
+                state.delete(&Key::of(&object), version(&object), |known| known.meta().uid == *uid)
+            }),
         }
     }
 
@@ -184,103 +150,25 @@ where
         (self.slim)(object);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<K>) -> Vec<Changed<K>>) {
+    fn change(&self, change: impl FnOnce(&mut Known<Arc<K>>) -> Vec<Change<Arc<K>>>) {
         let _one_at_a_time = self.changing.lock();
         let changes = change(&mut self.state.write());
         let listeners = self.listeners.read();
-        for (before, after) in &changes {
+        for Change { before, after, .. } in &changes {
             for listener in listeners.iter() {
                 listener(before.as_ref(), after.as_ref());
             }
         }
+        if !changes.is_empty() {
+            self.changed.send_replace(());
+        }
     }
-}
-
-/// An object before and after.
-type Changed<K> = (Option<Arc<K>>, Option<Arc<K>>);
-
-impl<K: Resource> State<K> {
-    fn apply(&mut self, object: K) -> Vec<Changed<K>> {
-        let (key, version) = (Key::of(&object), version(&object));
-        let mut changes = self.pass(version);
-        self.unconfirmed.retain(|_, unconfirmed| *unconfirmed != key);
-        // What we wrote ourselves may be newer than what the watch shows so far.
-        if let Some(known) = self.objects.get(&key)
-            && known.meta().uid == object.meta().uid
-            && self::version(&**known) > version
-        {
-            self.unconfirmed.insert(self::version(&**known), key);
-            return changes;
-        }
-        let after = Arc::new(object);
-        let before = self.objects.insert(key, after.clone());
-        changes.push((before, Some(after)));
-        changes
-    }
-
-    fn delete(&mut self, object: &K) -> Vec<Changed<K>> {
-        let key = Key::of(object);
-        let mut changes = self.pass(version(object));
-        // A successor under the same name is another object.
-        if self.objects.get(&key).is_some_and(|known| known.meta().uid == object.meta().uid) {
-            self.unconfirmed.retain(|_, unconfirmed| *unconfirmed != key);
-            changes.push((self.objects.remove(&key), None));
-        }
-        changes
-    }
-
-    /// The watch has come to this version: what we wrote before it and what it never showed is gone again.
-    fn pass(&mut self, version: u64) -> Vec<Changed<K>> {
-        self.seen = self.seen.max(version);
-        let mut changes = Vec::new();
-        while let Some(oldest) = self.unconfirmed.first_entry()
-            && *oldest.key() < version
-        {
-            let (written, key) = oldest.remove_entry();
-            if self.objects.get(&key).is_some_and(|known| self::version(&**known) == written) {
-                changes.push((self.objects.remove(&key), None));
-            }
-        }
-        changes
-    }
-
-    /// Takes over a complete list.
-    fn replace(&mut self) -> Vec<Changed<K>> {
-        let mut new = self.listing.take().unwrap_or_default();
-        let newest = new.values().map(|object| version(&**object)).max().unwrap_or(0);
-        self.seen = newest;
-        // What we wrote after the list was made is not in it; the watch that follows will tell.
-        self.unconfirmed.retain(|written, _| *written > newest);
-        for key in self.unconfirmed.values() {
-            if let Some(ours) = self.objects.get(key) {
-                new.insert(key.clone(), ours.clone());
-            }
-        }
-        let mut changes = Vec::new();
-        for (key, before) in &self.objects {
-            if !new.contains_key(key) {
-                changes.push((Some(before.clone()), None));
-            }
-        }
-        for (key, after) in &new {
-            let before = self.objects.get(key);
-            if before.is_none_or(|before| version(&**before) != version(&**after)) {
-                changes.push((before.cloned(), Some(after.clone())));
-            }
-        }
-        self.objects = new;
-        changes
-    }
-}
-
-/// Versions of one server are numbers that grow; one that is not counts as older than all.
-fn version(object: &impl Resource) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt as _;
     use kube::api::ObjectMeta;
 
     use super::*;
@@ -394,6 +282,17 @@ mod tests {
         seen.check("a=1", "");
         seen.view.forget(&key, "uid-a");
         seen.check("", "a 1>0");
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_told_of_a_change() {
+        let seen = Seen::listed(&[("a", 1)]);
+        let view = seen.view.clone();
+        let waiting = tokio::spawn(async move { view.until(|all| all.len() == 2).await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        seen.view.learn(object("b", 2));
+        waiting.await.unwrap();
     }
 
     #[test]

@@ -18,13 +18,25 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Feeds everything that happens to the objects of `api` into `on`, for as long as it is polled. A relist
 /// begins with `Init` and is complete only with `InitDone`: what it did not show before that is unknown.
-pub async fn follow<K>(api: Api<K>, mut on: impl FnMut(Event<K>)) -> Infallible
+pub async fn follow<K>(api: Api<K>, on: impl FnMut(Event<K>)) -> Infallible
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    follow_fields(api, "", on).await
+}
+
+/// Like [`follow`], but of only those objects that a field selector selects.
+pub async fn follow_fields<K>(api: Api<K>, fields: &str, mut on: impl FnMut(Event<K>)) -> Infallible
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let mut config = watcher::Config::default().page_size(PAGE);
+    if !fields.is_empty() {
+        config = config.fields(fields);
+    }
     let mut pause = FIRST_PAUSE;
     loop {
-        let mut events = pin!(watcher::watcher(api.clone(), watcher::Config::default().page_size(PAGE)));
+        let mut events = pin!(watcher::watcher(api.clone(), config.clone()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use jiff::SignedDuration;
+
+use crate::flags::{self, Health, Nodes};
+use crate::run;
+
+use crate::{install, members};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -21,8 +25,22 @@ pub(crate) enum Command {
     Up(Up),
     /// Run one local cluster in this process, until Ctrl-C
     Cluster(Cluster),
+    /// Give a cluster that runs elsewhere simulated nodes, until Ctrl-C
+    Nodes(Alone),
+    /// Run one role as its own process, beside the cluster it looks after
+    Run(run::Run),
     /// Stop, cut off or slow down a member of a running `up`, to see what happens
     Lab(Lab),
+    /// Show where the replicas of a workload go, and why
+    Plan(Plan),
+    /// Let a cluster into the federation
+    Join(members::Join),
+    /// Let a member go; its workloads run on
+    Unjoin(members::Unjoin),
+    /// Show the members and how they are
+    Members(members::Members),
+    /// Print what to apply to a real cluster before a role runs beside it
+    Install(install::Install),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version
@@ -40,6 +58,8 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) health: Health,
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 }
@@ -65,21 +85,13 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Nodes,
 }
 
-/// The simulated nodes of a cluster.
+/// Simulated nodes for a control plane that runs elsewhere.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Nodes {
-    /// Nodes of each cluster
-    #[arg(long, value_name = "N", default_value = "3", value_parser = nodes)]
-    pub(crate) nodes: u32,
-    /// Pods that a node takes
-    #[arg(long, value_name = "M", default_value_t = 110)]
-    pub(crate) pods_per_node: u32,
-}
-
-impl Nodes {
-    pub(crate) fn kept(&self) -> anyhow::Result<crate::keeper::Kept> {
-        Ok(crate::keeper::Kept::Bare)
-    }
+pub(crate) struct Alone {
+    #[command(flatten)]
+    pub(crate) cluster: run::Cluster,
+    #[command(flatten)]
+    pub(crate) nodes: Nodes,
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,11 +116,59 @@ pub(crate) enum LabOrder {
     /// Slow every call to a member down; 0s ends it
     Delay {
         name: String,
-        #[arg(value_parser = duration)]
+        #[arg(value_parser = flags::duration)]
         delay: Duration,
     },
     /// Show what was done to the members
     Show,
+}
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Plan {
+    /// A workload of a federation, such as deployment/web
+    #[arg(value_name = "KIND/NAME", conflicts_with = "file")]
+    pub(crate) workload: Option<String>,
+    /// Read what is to be planned from a file in JSON or YAML; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// How many replicas there should be
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) replicas: Option<i64>,
+    /// The clusters that can take replicas
+    #[arg(long, value_name = "a,b,c", value_delimiter = ',')]
+    pub(crate) clusters: Vec<String>,
+    /// Where they should be, as in the preferences annotation
+    #[arg(long, value_name = "JSON")]
+    pub(crate) preferences: Option<String>,
+    /// What a cluster runs already
+    #[arg(long, value_name = "a=20", value_delimiter = ',', value_parser = count)]
+    pub(crate) existing: Vec<(String, i64)>,
+    /// What fits into a cluster
+    #[arg(long, value_name = "c=6", value_delimiter = ',', value_parser = count)]
+    pub(crate) capacity: Vec<(String, i64)>,
+    /// The workload's namespace/name, which decides among equals
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(crate) key: Option<String>,
+    /// Whether replicas that run may move
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) rebalance: Option<bool>,
+    /// What if this cluster were lost
+    #[arg(long, value_name = "b", value_delimiter = ',', help_heading = "What if")]
+    pub(crate) lose: Vec<String>,
+    /// What if this cluster had another weight
+    #[arg(long, value_name = "a=3", value_delimiter = ',', value_parser = count, help_heading = "What if")]
+    pub(crate) weight: Vec<(String, i64)>,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Output {
+    #[default]
+    Table,
+    Json,
+    Yaml,
 }
 
 /// The names of members, each once.
@@ -136,27 +196,19 @@ fn members(text: &str) -> Result<Members, String> {
     Ok(Members(names))
 }
 
+fn count(text: &str) -> Result<(String, i64), String> {
+    let read = text.split_once('=').and_then(|(name, count)| Some((name.trim(), count.trim().parse().ok()?)));
+    match read {
+        Some((name, count)) if !name.is_empty() => Ok((name.to_owned(), count)),
+        _ => Err(format!("{text:?} is no cluster with a number: write for example a=20")),
+    }
+}
+
 fn name(text: &str) -> Result<String, String> {
     match koinon_apiserver::names::dns1123_label(text).first() {
         None => Ok(text.to_owned()),
         Some(why) => Err(format!("{text:?} is no name for a cluster: {why}")),
     }
-}
-
-const MOST_NODES: u32 = 5000;
-
-fn nodes(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) => Err("a cluster needs at least one node; `koinon cluster --bare` makes one without".into()),
-        Ok(count @ 1..=MOST_NODES) => Ok(count),
-        _ => Err(format!("a number between 1 and {MOST_NODES} is needed")),
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration: write it like 200ms, 5s or 1m30s");
-    let parsed: SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(parsed).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -167,6 +219,14 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory as _;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_have_a_cluster_and_a_number() {
+        assert_eq!(count("a=20").unwrap(), ("a".into(), 20));
+        for bad in ["a", "a=", "=3", "a=b", "20"] {
+            assert!(count(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

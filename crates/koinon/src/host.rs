@@ -9,10 +9,18 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::run::LogFormat;
+
 /// Warnings and errors on standard error; more with `RUST_LOG`.
-pub(crate) fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+pub(crate) fn log(format: LogFormat) {
+    // The client calls every refused connection an error, also where a member is known to be away.
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client::client::builder=off"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.init(),
+        LogFormat::Json => lines.json().init(),
+    }
 }
 
 /// Makes the system's allocator give memory back after a burst, such as a list of everything.

@@ -1,12 +1,15 @@
 //! The controllers of a cluster, beside its server and without a socket between them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
 use koinon_apiserver::auth::User;
 use koinon_apiserver::serve::Server;
-use koinon_cluster::{Clock, Housekeeping};
+use koinon_cluster::kubelet::{BROKEN, Settings, is_ready};
+use koinon_cluster::{Clock, Cluster, Housekeeping};
+use koinon_control::View;
+use kube::ResourceExt as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -17,12 +20,16 @@ use crate::site::Ground;
 pub(crate) enum Kept {
     /// Housekeeping alone: a federation's API server.
     Bare,
+    /// Workload controllers, a scheduler and simulated nodes as well.
+    Whole(Settings),
 }
 
 /// Controllers that run until they are told to end.
 pub(crate) struct Keeper {
     end: oneshot::Sender<()>,
     task: JoinHandle<()>,
+    /// Where there are to be nodes: they, and how many.
+    nodes: Option<(Arc<View<Node>>, usize)>,
 }
 
 impl Keeper {
@@ -36,16 +43,31 @@ impl Keeper {
         let context = ground.context.clone();
         let clock = Clock::new(move || context.now());
         // There is one server: nothing is created in a namespace that it knows to be going.
-        let housekeeping = Housekeeping::new(client).clock(clock).namespace_grace(Duration::ZERO);
-        let task = match kept {
-            Kept::Bare => tokio::spawn(housekeeping.run(ended)),
-        };
-        Keeper { end, task }
+        let grace = Duration::ZERO;
+        match kept {
+            Kept::Bare => {
+                let housekeeping = Housekeeping::new(client).clock(clock).namespace_grace(grace);
+                Keeper { end, task: tokio::spawn(housekeeping.run(ended)), nodes: None }
+            }
+            Kept::Whole(settings) => {
+                let authority = ground.authority.certificate();
+                let cluster = Cluster::new(client, clock, authority, settings.clone()).namespace_grace(grace);
+                let nodes = Some((cluster.nodes(), settings.nodes as usize));
+                Keeper { end, task: tokio::spawn(cluster.run(ended)), nodes }
+            }
+        }
     }
 
-    /// Done once the cluster has what it is to have from its start.
-    pub(crate) fn settled(&self) -> BoxFuture<'static, ()> {
-        std::future::ready(()).boxed()
+    /// Done once the cluster has the nodes it is to have from its start.
+    pub(crate) fn settled(&self) -> impl Future<Output = ()> + use<> {
+        let nodes = self.nodes.clone();
+        async move {
+            if let Some((nodes, count)) = nodes {
+                // A node that somebody broke on purpose is not waited for.
+                let there = |node: &Arc<Node>| is_ready(node) || node.annotations().contains_key(BROKEN);
+                nodes.until(|nodes| nodes.iter().filter(|node| there(node)).count() >= count).await;
+            }
+        }
     }
 
     /// Ends them; a call that is cut off is made again by the next start.

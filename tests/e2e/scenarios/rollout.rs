@@ -37,6 +37,20 @@ async fn patch(room: &Room, name: &str, change: Value) -> anyhow::Result<Deploym
     Ok(api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?)
 }
 
+/// A version whose pods run, but never become ready.
+fn never_ready(version: &str) -> Value {
+    let mut template = template("web", version);
+    template["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
+    template
+}
+
+/// A version whose pods become ready, laid over one whose pods do not.
+fn good(version: &str) -> Value {
+    let mut template = template("web", version);
+    template["metadata"]["annotations"] = json!({NEVER_READY.0: null});
+    template
+}
+
 fn number(text: &str) -> Value {
     text.parse::<i32>().map_or_else(|_| json!(text), |number| json!(number))
 }
@@ -73,9 +87,7 @@ async fn stuck(world: Arc<World>) -> anyhow::Result<()> {
     let room = world.room("stuck").await?;
     room.create::<Deployment>(deployment("web", 3, json!({"progressDeadlineSeconds": 2}))).await?;
     deployment_is(&room, "web", "is complete", is_complete).await?;
-    let mut never = template("web", "2");
-    never["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
-    patch(&room, "web", json!({"spec": {"template": never}})).await?;
+    patch(&room, "web", json!({"spec": {"template": never_ready("2")}})).await?;
     let found = deployment_is(&room, "web", "is past its deadline", |found| {
         condition(found, "Progressing").is_some_and(|one| one.status == "False")
     })
@@ -90,7 +102,7 @@ async fn stuck(world: Arc<World>) -> anyhow::Result<()> {
     let available = condition(&found, "Available").map(|one| one.status.as_str());
     ensure!(available == Some("True"), "the old pods keep it available: {:?}", found.status);
     // It recovers by itself once the template is good again.
-    patch(&room, "web", json!({"spec": {"template": {"metadata": {"annotations": null}}}})).await?;
+    patch(&room, "web", json!({"spec": {"template": good("2")}})).await?;
     let found = deployment_is(&room, "web", "is complete", is_complete).await?;
     let reason = condition(&found, "Progressing").and_then(|one| one.reason.as_deref());
     ensure!(reason == Some("NewReplicaSetAvailable"), "{reason:?}");
@@ -171,14 +183,12 @@ async fn proportional(world: Arc<World>) -> anyhow::Result<()> {
     let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
     room.create::<Deployment>(deployment("web", 10, json!({"strategy": strategy}))).await?;
     deployment_is(&room, "web", "is complete", is_complete).await?;
-    let mut never = template("web", "2");
-    never["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
-    patch(&room, "web", json!({"spec": {"template": never}})).await?;
+    patch(&room, "web", json!({"spec": {"template": never_ready("2")}})).await?;
     layout_is(&room, "web", "1=8 2=5").await?;
     patch(&room, "web", json!({"spec": {"replicas": 15}})).await?;
     // Five more, over 8 and 5: three to the larger, two to the smaller.
     layout_is(&room, "web", "1=11 2=7").await?;
-    patch(&room, "web", json!({"spec": {"template": template("web", "3")}})).await?;
+    patch(&room, "web", json!({"spec": {"template": good("3")}})).await?;
     deployment_is(&room, "web", "is complete", is_complete).await?;
     room.leave().await
 }
@@ -203,14 +213,9 @@ async fn rollover(world: Arc<World>) -> anyhow::Result<()> {
     room.create::<Deployment>(deployment("web", 6, json!({"strategy": strategy}))).await?;
     deployment_is(&room, "web", "is complete", is_complete).await?;
     let sampler = Sampler::start(&room, "web").await;
-    let mut never = template("web", "2");
-    never["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
-    patch(&room, "web", json!({"spec": {"template": never}})).await?;
+    patch(&room, "web", json!({"spec": {"template": never_ready("2")}})).await?;
     layout_is(&room, "web", "1=6 2=2").await?;
-    patch(&room, "web", json!({"spec": {"template": template("web", "3")}})).await?;
-    let mut good = template("web", "3");
-    good["metadata"]["annotations"] = json!({NEVER_READY.0: null});
-    patch(&room, "web", json!({"spec": {"template": good}})).await?;
+    patch(&room, "web", json!({"spec": {"template": good("3")}})).await?;
     deployment_is(&room, "web", "is complete", is_complete).await?;
     let seen = sampler.extremes();
     ensure!(seen.fewest_ready >= 6 && seen.most <= 8, "{seen:?}");

@@ -66,7 +66,13 @@ async fn room_later(world: Arc<World>) -> anyhow::Result<()> {
         "{message}"
     );
     // The other pod leaves for good; its room goes to the one that waits.
-    let running = pods(&room, "big").await?.into_iter().find(is_ready).context("one runs")?;
+    let running = until("the other pod runs", async || {
+        Ok(match pods(&room, "big").await?.into_iter().find(is_ready) {
+            Some(running) => Look::Found(running),
+            None => Look::NotYet("neither does".into()),
+        })
+    })
+    .await?;
     let params = PatchParams::default();
     room.api::<Deployment>().patch("big", &params, &Patch::Merge(json!({"spec": {"replicas": 1}}))).await?;
     let left = ready_pods(&room, "big", 1).await?;

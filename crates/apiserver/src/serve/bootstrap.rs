@@ -1,22 +1,23 @@
 //! What every cluster has from its start: namespaces, the stock roles, priority classes and the
 //! `kubernetes` Service.
 
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 
 use super::services::{self, Range};
 use super::{Options, object, write};
+use crate::auth::rbac;
 use crate::catalog::Catalog;
 use crate::context::Context;
 use crate::store::{Expect, Key, Op, Store};
 
 /// Makes what is missing; what is there stays as it is, whoever changed it.
 pub(crate) async fn fill(store: &Store, context: &Context, options: &Options) {
-    let text = crate::data::read("bootstrap").expect("the data file has bootstrap objects");
-    let mut objects: Vec<Value> = serde_json::from_slice(&text).expect("bootstrap objects are JSON");
-    objects.extend(own_network(options, context));
+    let own = own_network(options, context);
     let catalog = Catalog::default();
-    let missing: Vec<Op> =
-        objects.into_iter().filter_map(|object| missing(store, context, &catalog, object)).collect();
+    let objects = stock().iter().chain(&own);
+    let missing: Vec<Op> = objects.filter_map(|object| missing(store, context, &catalog, object)).collect();
     if missing.is_empty() {
         return;
     }
@@ -26,15 +27,37 @@ pub(crate) async fn fill(store: &Store, context: &Context, options: &Options) {
     }
 }
 
-fn missing(store: &Store, context: &Context, catalog: &Catalog, mut object: Value) -> Option<Op> {
-    let api_version = object["apiVersion"].as_str()?.to_owned();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+/// The objects that are the same in every cluster, but for their ids and times.
+fn stock() -> &'static [Value] {
+    static OBJECTS: OnceLock<Vec<Value>> = OnceLock::new();
+    OBJECTS.get_or_init(|| {
+        let text = crate::data::read("bootstrap").expect("the data file has bootstrap objects");
+        serde_json::from_slice(&text).expect("bootstrap objects are JSON")
+    })
+}
+
+/// The stock roles and bindings: what the index of every cluster begins with, so that all share it.
+pub(crate) fn rules() -> &'static rbac::Index {
+    static RULES: OnceLock<rbac::Index> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let mut index = rbac::Index::default();
+        for object in stock() {
+            index.apply(object["kind"].as_str().unwrap_or_default(), object);
+        }
+        index
+    })
+}
+
+fn missing(store: &Store, context: &Context, catalog: &Catalog, object: &Value) -> Option<Op> {
+    let api_version = object["apiVersion"].as_str()?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = catalog.resource_of_kind(group, version, object["kind"].as_str()?)?;
-    let namespace = object::text(&object, &["metadata", "namespace"]).to_owned();
-    let key = Key::new(resource.storage.clone(), namespace, object::text(&object, &["metadata", "name"]));
+    let text = |key| object::text(object, &["metadata", key]);
+    let key = Key::new(resource.storage.clone(), text("namespace"), text("name"));
     if store.get(&key).is_some() {
         return None;
     }
+    let mut object = object.clone();
     let generation = crate::kinds::strategy(group, &resource.kind).generation;
     let metadata = object::metadata(&mut object);
     metadata.insert("uid".into(), context.uid().into());

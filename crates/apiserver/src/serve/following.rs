@@ -3,15 +3,15 @@
 //! Both follow the store by cursors that are caught up before every request, so a request sees all that
 //! was answered before it, and no task has to run for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use serde_json::Value;
 
-use super::incoming;
 use super::object::{self, Naming};
+use super::{bootstrap, incoming};
 use crate::auth::rbac;
 use crate::catalog::Catalog;
 use crate::crd::Crd;
@@ -51,7 +51,7 @@ impl Following {
             }),
             seen: AtomicU64::new(u64::MAX),
             catalog: RwLock::new(Catalog::default()),
-            rules: RwLock::new(rbac::Index::default()),
+            rules: RwLock::new(bootstrap::rules().clone()),
         };
         following.catch_up(store);
         following
@@ -85,7 +85,7 @@ impl Following {
         follow(crds, store, CRDS, |change| {
             changed = true;
             match change {
-                Change::Reset => served.clear(),
+                Change::Reset(_) => served.clear(),
                 Change::Put(name, revision, body) => {
                     let naming =
                         Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
@@ -112,7 +112,11 @@ impl Following {
         follow(cursor, store, resource, |change| {
             let mut rules = self.rules.write();
             match change {
-                Change::Reset => rules.clear(kind),
+                Change::Reset(listed) => {
+                    let listed: HashSet<_> =
+                        listed.iter().map(|item| (&*item.namespace, &*item.name)).collect();
+                    rules.retain(kind, |namespace, name| listed.contains(&(namespace, name)));
+                }
                 Change::Put(_, revision, body) => rules.apply(kind, &named(kind, revision, body)),
                 Change::Gone(namespace, name) => rules.remove(kind, namespace, name),
             }
@@ -125,8 +129,8 @@ fn named(kind: &str, revision: u64, body: &[u8]) -> Value {
 }
 
 enum Change<'a> {
-    /// Forget everything: the whole state follows.
-    Reset,
+    /// Forget all but these, which follow one by one.
+    Reset(&'a [Item]),
     Put(&'a str, u64, &'a [u8]),
     Gone(&'a str, &'a str),
 }
@@ -139,7 +143,7 @@ fn follow(cursor: &mut Option<Watch>, store: &Store, resource: &str, mut take: i
             Some(Ok(events)) => events.iter().for_each(|event| take(change_of(event))),
             Some(Err(_)) | None => {
                 let Ok(found) = store.list(&ListQuery::all(resource)) else { return };
-                take(Change::Reset);
+                take(Change::Reset(&found.items));
                 for Item { name, entry, .. } in &found.items {
                     take(Change::Put(name, entry.revision, &entry.body));
                 }

@@ -36,8 +36,9 @@ const FORMAT: u64 = 1;
 /// As in etcd, where an empty store is at revision 1; in the API, 0 has a meaning of its own.
 pub(super) const FIRST_REVISION: u64 = 1;
 
-/// All objects are in memory, so redb's cache only serves the pages that the next commit touches.
-const CACHE_BYTES: usize = 1 << 20;
+/// All objects are in memory, so redb's cache only serves the pages that the next commit touches, and a page
+/// that is not in it is in the system's cache.
+const CACHE_BYTES: usize = 64 << 10;
 
 pub(super) struct Journal {
     database: Database,

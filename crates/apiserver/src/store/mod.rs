@@ -1,8 +1,8 @@
 //! Where objects live: a map with many versions, one revision counter and a bounded history.
 //!
 //! ```text
-//!   commit ─▶ queue ─▶ writer thread ─▶ journal (redb, fsync) ─▶ state ─▶ get, list, watch
-//!                                                             └▶ answer
+//!   commit ─▶ queue ─▶ a writer thread ─▶ journal (redb, fsync) ─▶ state ─▶ get, list, watch
+//!                                                               └▶ answer
 //! ```
 //!
 //! - All objects are in memory; the file is read once, when the store opens.
@@ -11,6 +11,7 @@
 //! - Nobody sees a write before it is on the disk, so nothing that was seen is undone by a crash.
 //! - Waiting transactions share one journal transaction. There is no timer: a batch is what queued up while
 //!   the one before it was written.
+//! - Writer threads are shared by all stores of the process, so a thousand idle ones cost none.
 //! - A store in memory has no thread and never blocks: `commit` is done when it first returns.
 //! - The store knows neither HTTP nor the kinds of objects; a body is opaque to it.
 
@@ -20,6 +21,7 @@ mod error;
 mod journal;
 mod list;
 mod objects;
+mod pool;
 mod record;
 mod state;
 mod watch;
@@ -122,15 +124,14 @@ impl Store {
     /// Opens the store in a folder, or begins one. It blocks while it reads the file.
     pub fn open(dir: &Path, options: Options, context: &Context) -> Result<Store, OpenError> {
         let recovered = Journal::open(dir, options, context)?;
-        let path = recovered.path.clone();
-        Store::start(recovered, options).map_err(|cause| OpenError::Io { path, cause })
+        Ok(Store::start(recovered, options))
     }
 
-    fn start(recovered: Recovered, options: Options) -> std::io::Result<Store> {
+    fn start(recovered: Recovered, options: Options) -> Store {
         let Recovered { journal, state, id, path } = recovered;
         let shared = Arc::new(Shared::new(state, id, Some(path)));
-        let writer = Writer::start(shared.clone(), journal, options.queue)?;
-        Ok(Store { inner: Arc::new(Inner { shared, writer: Some(writer) }) })
+        let writer = Writer::start(shared.clone(), journal, options.queue);
+        Store { inner: Arc::new(Inner { shared, writer: Some(writer) }) }
     }
 
     /// Does all operations, or none of them. An operation sees those before it in the same transaction.

@@ -82,7 +82,7 @@ fn store() -> (Store, Arc<Switch>) {
     let journal = Journal::on(Storage { memory: InMemoryBackend::new(), switch: switch.clone() });
     let state = State::new(FIRST_REVISION, options);
     let recovered = Recovered { journal, state, id: "test".to_owned(), path: PathBuf::new() };
-    (Store::start(recovered, options).expect("a thread starts"), switch)
+    (Store::start(recovered, options), switch)
 }
 
 fn pod(name: &str) -> Key {

@@ -12,12 +12,12 @@ use crate::auth::identity::{User, service_account_user};
 
 /// All roles and bindings of a cluster.
 ///
-/// A clone shares the rules, and applying a role that is already there keeps them shared: many clusters
-/// that start from one index of stock roles hold those rules once.
+/// A clone shares everything, and applying what is already there keeps it shared: many clusters that start
+/// from one index of stock roles hold those once.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     /// By namespace; the empty one holds ClusterRoles and ClusterRoleBindings.
-    scopes: HashMap<String, Scope>,
+    scopes: HashMap<String, Arc<Scope>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -59,15 +59,16 @@ impl Index {
         match kind {
             "Role" | "ClusterRole" => {
                 let rules = Rule::parse_all(object.get("rules"));
-                let roles = &mut self.scopes.entry(namespace.to_owned()).or_default().roles;
-                if roles.get(name).is_none_or(|known| **known != *rules) {
-                    roles.insert(name.to_owned(), rules.into());
+                let known = self.scopes.get(namespace).and_then(|scope| scope.roles.get(name));
+                if known.is_none_or(|known| **known != *rules) {
+                    self.scope(namespace).roles.insert(name.to_owned(), rules.into());
                 }
             }
             "RoleBinding" | "ClusterRoleBinding" => {
                 let binding = Binding::parse(object);
-                let scope = self.scopes.entry(namespace.to_owned()).or_default();
-                if scope.bindings.get(name) != Some(&binding) {
+                let known = self.scopes.get(namespace).and_then(|scope| scope.bindings.get(name));
+                if known != Some(&binding) {
+                    let scope = self.scope(namespace);
                     scope.unbind(namespace, name);
                     scope.bind(namespace, name, binding);
                 }
@@ -76,9 +77,13 @@ impl Index {
         }
     }
 
+    fn scope(&mut self, namespace: &str) -> &mut Scope {
+        Arc::make_mut(self.scopes.entry(namespace.to_owned()).or_default())
+    }
+
     /// Forgets an object that was deleted.
     pub fn remove(&mut self, kind: &str, namespace: &str, name: &str) {
-        let Some(scope) = self.scopes.get_mut(namespace) else { return };
+        let Some(scope) = self.scopes.get_mut(namespace).map(Arc::make_mut) else { return };
         match kind {
             "Role" | "ClusterRole" => drop(scope.roles.remove(name)),
             "RoleBinding" | "ClusterRoleBinding" => scope.unbind(namespace, name),
@@ -89,11 +94,11 @@ impl Index {
         }
     }
 
-    /// Forgets all objects of a kind.
-    pub fn clear(&mut self, kind: &str) {
+    /// Forgets all objects of a kind but those that `stays` says yes to, by namespace and name.
+    pub fn retain(&mut self, kind: &str, stays: impl Fn(&str, &str) -> bool) {
         let cluster = kind.starts_with("Cluster");
         let scopes = self.scopes.iter().filter(|(namespace, _)| namespace.is_empty() == cluster);
-        let known: Vec<(String, String)> = scopes
+        let gone: Vec<(String, String)> = scopes
             .flat_map(|(namespace, scope)| {
                 let names: Vec<&String> = match kind {
                     "Role" | "ClusterRole" => scope.roles.keys().collect(),
@@ -101,8 +106,9 @@ impl Index {
                 };
                 names.into_iter().map(|name| (namespace.clone(), name.clone()))
             })
+            .filter(|(namespace, name)| !stays(namespace, name))
             .collect();
-        for (namespace, name) in known {
+        for (namespace, name) in gone {
             self.remove(kind, &namespace, &name);
         }
     }

@@ -1,0 +1,15 @@
+//! What users of Koinon see in objects: names, annotations and types.
+//!
+//! - [`names`]: every annotation, label, manager, group and namespace, each once.
+//! - [`preferences`]: how a workload's replicas are to be spread, read strictly and with errors for people.
+//! - [`membership`]: who belongs to a federation: the kinds Federation and ClusterClaim.
+//! - [`placement`]: where they are, as we write it back onto the workload.
+//! - [`rollout`]: in which order, and how many at a time, clusters are updated.
+//!
+//! It knows no IO: no client, no runtime, no clock.
+
+pub mod membership;
+pub mod names;
+pub mod placement;
+pub mod preferences;
+pub mod rollout;

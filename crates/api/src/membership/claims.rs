@@ -1,0 +1,148 @@
+//! What a cluster says of itself, whichever way the claims are spelled.
+
+use std::collections::BTreeMap;
+
+use super::ClusterClaim;
+
+/// A claim that everybody understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WellKnown {
+    /// Which cluster this is.
+    Id,
+    /// Which set of clusters it belongs to.
+    ClusterSet,
+    /// That it may lead members.
+    Supervisor,
+}
+
+impl WellKnown {
+    /// The claim's name, and other names for the same thing; the first found counts.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            WellKnown::Id => &["id.k8s.io", "cluster.clusterset.k8s.io"],
+            WellKnown::ClusterSet => &["clusterSet.k8s.io", "clusterset.k8s.io"],
+            WellKnown::Supervisor => &[
+                "supervisor.antreaplus.tanzu-vmware.com",
+                "supervisor.antreaplus.vmware-tanzu.com",
+                "supervisor.antreaplus.vmware.com",
+                "supervisor.antreaplus.tanzu.vmware.com",
+            ],
+        }
+    }
+
+    fn of(name: &str) -> Option<WellKnown> {
+        [WellKnown::Id, WellKnown::ClusterSet, WellKnown::Supervisor]
+            .into_iter()
+            .find(|known| known.names().contains(&name))
+    }
+}
+
+/// The claims of one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    by_name: BTreeMap<String, String>,
+}
+
+impl Claims {
+    /// Reads all claims of a cluster. Of two objects that claim the same thing the one that comes first by
+    /// the object's name counts, whatever order they arrive in.
+    pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClusterClaim>) -> Claims {
+        let mut claims: Vec<_> = claims.into_iter().collect();
+        claims.sort_by_key(|claim| claim.metadata.name.as_deref());
+        let mut by_name = BTreeMap::new();
+        for claim in claims {
+            by_name.entry(claim.claim().to_owned()).or_insert_with(|| claim.value.clone());
+        }
+        Claims { by_name }
+    }
+
+    pub fn get(&self, claim: WellKnown) -> Option<&str> {
+        claim.names().iter().find_map(|name| self.by_name.get(*name)).map(String::as_str)
+    }
+
+    /// The ID that the cluster claims.
+    pub fn id(&self) -> Option<&str> {
+        self.get(WellKnown::Id).filter(|id| !id.is_empty())
+    }
+
+    pub fn cluster_set(&self) -> Option<&str> {
+        self.get(WellKnown::ClusterSet)
+    }
+
+    /// Whether the cluster offers to lead members: it claims so, and does not say `false`.
+    pub fn is_supervisor(&self) -> bool {
+        self.get(WellKnown::Supervisor).is_some_and(|value| !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// Every claim; well-known ones under their first name.
+    pub fn all(&self) -> BTreeMap<&str, &str> {
+        let mut all = BTreeMap::new();
+        for (name, value) in &self.by_name {
+            match WellKnown::of(name) {
+                None => drop(all.insert(name.as_str(), value.as_str())),
+                Some(known) => {
+                    if let Some(value) = self.get(known) {
+                        all.insert(known.names()[0], value);
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(claims: &[(&str, Option<&str>, &str)]) -> Claims {
+        let objects: Vec<_> = claims
+            .iter()
+            .map(|(object, name, value)| {
+                let mut claim = ClusterClaim {
+                    name: name.map(Into::into),
+                    value: (*value).into(),
+                    ..ClusterClaim::default()
+                };
+                claim.metadata.name = Some((*object).into());
+                claim
+            })
+            .collect();
+        Claims::of(&objects)
+    }
+
+    #[test]
+    fn a_claim_is_read_under_every_name() {
+        let by_object = claims(&[("id.k8s.io", None, "a"), ("clusterset.k8s.io", None, "set")]);
+        let by_field =
+            claims(&[("x", Some("cluster.clusterset.k8s.io"), "a"), ("y", Some("clusterSet.k8s.io"), "set")]);
+        for read in [by_object, by_field] {
+            assert_eq!(
+                (read.id(), read.cluster_set(), read.is_supervisor()),
+                (Some("a"), Some("set"), false)
+            );
+            assert_eq!(
+                read.all().into_iter().collect::<Vec<_>>(),
+                [("clusterSet.k8s.io", "set"), ("id.k8s.io", "a")]
+            );
+        }
+    }
+
+    #[test]
+    fn a_supervisor_is_one_that_does_not_deny_it() {
+        for (value, expected) in
+            [("true", true), ("", true), ("yes", true), ("false", false), ("False", false)]
+        {
+            let read = claims(&[("supervisor.antreaplus.tanzu-vmware.com", None, value)]);
+            assert_eq!(read.is_supervisor(), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_equal_claims_the_first_by_name_counts() {
+        let one = claims(&[("b", Some("id.k8s.io"), "2"), ("a", Some("id.k8s.io"), "1")]);
+        let other = claims(&[("a", Some("id.k8s.io"), "1"), ("b", Some("id.k8s.io"), "2")]);
+        assert_eq!(one, other);
+        assert_eq!(one.id(), Some("1"));
+    }
+}

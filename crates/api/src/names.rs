@@ -1,0 +1,103 @@
+//! The names that users script against, each in one place.
+
+/// Who writes: the field manager of every server-side apply, and the value of [`MANAGED_BY`].
+pub const MANAGER: &str = "koinon";
+
+/// The label on everything that we manage in a member; its value is [`MANAGER`].
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Where our own objects live, in the federation and in members.
+pub const SYSTEM_NAMESPACE: &str = "koinon-system";
+
+/// Federated ReplicaSets and Deployments.
+pub mod workloads {
+    /// Annotation on a federated ReplicaSet: how to spread its replicas (see [`crate::preferences`]).
+    pub const REPLICA_SET_PREFERENCES: &str = "federation.kubernetes.io/replica-set-preferences";
+    /// Annotation on a federated Deployment: how to spread its replicas (see [`crate::preferences`]).
+    pub const DEPLOYMENT_PREFERENCES: &str = "federation.kubernetes.io/deployment-preferences";
+    /// Annotation that we write: where the replicas are (see [`crate::placement`]).
+    pub const PLACEMENT: &str = "koinon.dev/placement";
+    /// Annotation on a federated Deployment: the order in which clusters are updated.
+    pub const CLUSTER_ORDER: &str = "koinon.dev/cluster-order";
+    /// Annotation on a federated Deployment: how many clusters are updated at a time.
+    pub const MAX_CONCURRENT_CLUSTERS: &str = "koinon.dev/max-concurrent-clusters";
+    /// Annotation that we write on a federated Deployment: which clusters are being updated, and what they ran before.
+    pub const ROLLOUT: &str = "koinon.dev/rollout";
+    /// Annotation: who decides how many replicas a member runs; see [`REPLICAS_BY_MEMBER`].
+    pub const REPLICAS: &str = "koinon.dev/replicas";
+    /// The value of [`REPLICAS`] that leaves the count to the member, for its own autoscaler.
+    pub const REPLICAS_BY_MEMBER: &str = "member";
+    /// Annotation on a ReplicaSet that only mirrors what members run; its value is `"true"`.
+    pub const SHADOW: &str = "koinon.dev/shadow";
+    /// Annotation, set before a deletion: whether members' objects go too; see [`CASCADE_MEMBERS`].
+    pub const CASCADE: &str = "koinon.dev/cascade";
+    /// The value of [`CASCADE`] that deletes the members' objects as well.
+    pub const CASCADE_MEMBERS: &str = "members";
+    /// Annotation of Kubernetes on Deployments and their ReplicaSets: which revision it is.
+    pub const REVISION: &str = "deployment.kubernetes.io/revision";
+    /// Annotation of Kubernetes: what a change was for, as `kubectl rollout history` shows it.
+    pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+    /// Annotation of kubectl: what was applied last.
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+}
+
+/// Membership of a federation.
+pub mod membership {
+    /// The group of `Federation` and `ClusterClaim`.
+    pub const GROUP: &str = "federation.antreaplus.tanzu.vmware.com";
+    /// Their version.
+    pub const VERSION: &str = "v1alpha1";
+    /// Where claims, Federation and member Secrets live in a cluster of the `network` role; also where the
+    /// leases of elections are.
+    pub const NETWORK_NAMESPACE: &str = "antrea-plus-system";
+    /// Keys of a member's Secret.
+    pub const SECRET_TOKEN: &str = "token";
+    /// The authority that the member's API server is checked by.
+    pub const SECRET_AUTHORITY: &str = "ca.crt";
+    /// Instead of both: a whole kubeconfig.
+    pub const SECRET_KUBECONFIG: &str = "kubeconfig";
+    /// The group of `ClusterProfile`, the inventory for other tools.
+    pub const PROFILE_GROUP: &str = "multicluster.x-k8s.io";
+    /// Its version.
+    pub const PROFILE_VERSION: &str = "v1alpha1";
+}
+
+/// Services and virtual machines over clusters.
+pub mod network {
+    /// The group of `NativeService`.
+    pub const NATIVE_SERVICE_GROUP: &str = "cloud.antreaplus.tanzu.vmware.com";
+    /// Its version.
+    pub const NATIVE_SERVICE_VERSION: &str = "v1alpha1";
+}
+
+/// Custom resources between cloud and robots.
+pub mod sync {
+    /// Annotation on a CRD: which side owns the spec.
+    pub const SPEC_SOURCE: &str = "cr-syncer.cloudrobotics.com/spec-source";
+    /// Annotation on a CRD: whether each robot sees only its own objects.
+    pub const FILTER_BY_ROBOT_NAME: &str = "cr-syncer.cloudrobotics.com/filter-by-robot-name";
+    /// Annotation on a CRD: which part of the status is copied.
+    pub const STATUS_SUBTREE: &str = "cr-syncer.cloudrobotics.com/status-subtree";
+    /// Label on an object: whose it is.
+    pub const ROBOT_NAME: &str = "cloudrobotics.com/robot-name";
+    /// Annotation on a CRD: how many deletions at once were meant.
+    pub const CONFIRM_DELETES: &str = "koinon.dev/confirm-deletes";
+}
+
+/// Configuration from a leader to followers.
+pub mod config {
+    /// The group of `AMKOCluster`, `GSLBConfig` and `GlobalDeploymentPolicy`.
+    pub const GROUP: &str = "amko.vmware.com";
+    /// The version of `AMKOCluster` and `GSLBConfig`.
+    pub const VERSION: &str = "v1alpha1";
+    /// The version of `GlobalDeploymentPolicy`.
+    pub const POLICY_VERSION: &str = "v1alpha2";
+    /// Where all of them live.
+    pub const NAMESPACE: &str = "avi-system";
+    /// The Secret with the kubeconfig of all members.
+    pub const MEMBERS_SECRET: &str = "gslb-config-secret";
+    /// Its key.
+    pub const MEMBERS_KEY: &str = "gslb-members";
+    /// The field manager of what is federated.
+    pub const MANAGER: &str = "AMKO-Federator";
+}

@@ -1,0 +1,90 @@
+//! A cluster without machines: every controller, a scheduler and simulated nodes over one API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use koinon_control::events::{Recorder, recorder};
+use koinon_control::{Clock, View};
+use kube::Client;
+use tokio::task::JoinSet;
+
+use crate::housekeeping::Housekeeping;
+use crate::kubelet::{Kubelet, Settings};
+use crate::nodes::{self, NodeLifecycle};
+use crate::scheduler::Scheduler;
+use crate::shared::Shared;
+use crate::{accounts, deployments, disruption, endpoints, quota, replicasets};
+
+/// Everything that one simulated cluster runs beside its API server.
+pub struct Cluster {
+    shared: Shared,
+    settings: Settings,
+    authority: String,
+    housekeeping: Housekeeping,
+}
+
+impl Cluster {
+    /// A cluster behind this client. `authority` is the bundle of certificates, as PEM, by which pods would
+    /// know the API server.
+    pub fn new(client: Client, clock: Clock, authority: &str, settings: Settings) -> Cluster {
+        let housekeeping = Housekeeping::new(client.clone()).clock(clock.clone());
+        Cluster { shared: Shared::new(client, clock), settings, authority: authority.into(), housekeeping }
+    }
+
+    /// See [`Housekeeping::namespace_grace`].
+    pub fn namespace_grace(mut self, grace: Duration) -> Cluster {
+        self.housekeeping = self.housekeeping.namespace_grace(grace);
+        self
+    }
+
+    /// The nodes of the cluster, as far as they are known here.
+    pub fn nodes(&self) -> Arc<View<Node>> {
+        self.shared.nodes.clone()
+    }
+
+    /// Runs the cluster until `shutdown` is ready; when this returns, nothing of it runs any more.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let mut tasks = JoinSet::new();
+        let shared = self.shared;
+        let events = |tasks: &mut JoinSet<()>, component: &str| -> Recorder {
+            let (recorder, writer) = recorder(shared.client.clone(), component, shared.clock.clone());
+            tasks.spawn(writer.run());
+            recorder
+        };
+        let told = events(&mut tasks, "deployment-controller");
+        let deployments = deployments::run(shared.clone(), told);
+        tasks.spawn(async move { match deployments.await {} });
+        let told = events(&mut tasks, "replicaset-controller");
+        let replica_sets = replicasets::run(shared.clone(), told);
+        tasks.spawn(async move { match replica_sets.await {} });
+        let told = events(&mut tasks, "endpoint-slice-controller");
+        let endpoints = endpoints::run(shared.clone(), told);
+        tasks.spawn(async move { match endpoints.await {} });
+        let told = events(&mut tasks, "controllermanager");
+        let disruption = disruption::run(shared.clone(), told);
+        tasks.spawn(async move { match disruption.await {} });
+        let accounts = accounts::run(shared.clone(), self.authority);
+        tasks.spawn(async move { match accounts.await {} });
+        let quota = quota::run(shared.clone());
+        tasks.spawn(async move { match quota.await {} });
+        let scheduler = Scheduler::new(&shared);
+        tasks.spawn(async move { match scheduler.run().await {} });
+        let lifecycle = NodeLifecycle::new(&shared, nodes::Settings::default());
+        tasks.spawn(async move { match lifecycle.run().await {} });
+        let kubelet = Kubelet::new(&shared, self.settings);
+        tasks.spawn(async move { match kubelet.run().await {} });
+        tasks.spawn(self.housekeeping.run(std::future::pending()));
+        tasks.spawn(async move { match shared.follow().await {} });
+        tokio::select! {
+            () = shutdown => {}
+            // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
+            Some(ended) = tasks.join_next() => {
+                if let Err(error) = ended && error.is_panic() {
+                    std::panic::resume_unwind(error.into_panic());
+                }
+            }
+        }
+        tasks.shutdown().await;
+    }
+}

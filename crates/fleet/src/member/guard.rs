@@ -1,0 +1,319 @@
+//! What stands between controllers and one member: every request passes here, and none can hang, crowd or
+//! reach the wrong cluster.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use koinon_api::membership::{Claims, ClusterClaim, ClusterId, GROUP, VERSION};
+use kube::Client;
+use kube::client::Body;
+use parking_lot::{Mutex, RwLock};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Limits;
+use super::circuit::{Circuit, Pass};
+use super::error::{Away, cause};
+use super::identity::{Identity, Seen};
+use crate::metrics::{Metrics, Outcome};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) struct Guard {
+    member: ClusterId,
+    link: RwLock<Client>,
+    permits: Semaphore,
+    circuit: Mutex<Circuit>,
+    identity: Mutex<Identity>,
+    admits: watch::Sender<bool>,
+    limits: Limits,
+    metrics: Metrics,
+}
+
+impl Guard {
+    pub(super) fn new(
+        member: ClusterId,
+        link: Client,
+        uid: Option<String>,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> Guard {
+        Guard {
+            member,
+            link: RwLock::new(link),
+            permits: Semaphore::new(limits.concurrency),
+            circuit: Mutex::new(Circuit::new()),
+            identity: Mutex::new(Identity::new(uid)),
+            admits: watch::Sender::new(true),
+            limits,
+            metrics,
+        }
+    }
+
+    /// Goes another way from now on. Calls that are on their way end as they will.
+    pub(super) fn relink(&self, link: Client) {
+        *self.link.write() = link;
+        self.identity.lock().doubt();
+    }
+
+    /// A connection failed: whoever comes back may be somebody else.
+    pub(super) fn doubt(&self) {
+        self.identity.lock().doubt();
+    }
+
+    pub(super) fn expect(&self, uid: Option<String>) {
+        self.identity.lock().expect(uid);
+    }
+
+    pub(super) fn uid(&self) -> Option<String> {
+        self.identity.lock().expected().map(Into::into)
+    }
+
+    pub(super) fn open(&self, why: &str) {
+        self.circuit.lock().open(why);
+        self.announce();
+    }
+
+    /// Done when calls go through.
+    pub(super) async fn admitted(&self) {
+        // The sender lives as long as the guard, so this cannot fail.
+        let _ = self.admits.subscribe().wait_for(|admits| *admits).await;
+    }
+
+    fn announce(&self) {
+        let admits = self.circuit.lock().admits();
+        self.admits.send_if_modified(|before| std::mem::replace(before, admits) != admits);
+    }
+
+    /// Sends a controller's request.
+    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let deadline = Instant::now() + self.limits.deadline;
+        let attempt = self.admit()?;
+        let _permit = match timeout(self.limits.patience, self.permits.acquire()).await {
+            Ok(permit) => permit?,
+            Err(_) => {
+                self.metrics.call(self.member.as_str(), Outcome::Busy);
+                return Err(Away::Busy(self.limits.concurrency).into());
+            }
+        };
+        let watch = is_watch(&request);
+        let lasting = watch || request.method() != Method::GET;
+        self.verify(if lasting { self.limits.identity_fresh_for } else { Duration::MAX }, deadline).await?;
+        let sent = async {
+            let response = self.pass(request).await?;
+            // The body of a watch has no end; whoever reads it looks for signs of life. Errors do end.
+            if watch && response.status().is_success() {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            Ok(Response::from_parts(head, Body::from(body.collect_bytes().await?)))
+        };
+        let started = Instant::now();
+        let outcome = timeout_at(deadline, sent)
+            .await
+            .unwrap_or_else(|_| Err(kube::Error::Service(Away::NoAnswer(self.limits.deadline).into())));
+        attempt.ended(&outcome, started.elapsed());
+        outcome.map_err(Into::into)
+    }
+
+    fn admit(&self) -> Result<Attempt<'_>, Away> {
+        if let Some(other) = self.identity.lock().other() {
+            self.metrics.call(self.member.as_str(), Outcome::Offline);
+            return Err(Away::Another(other));
+        }
+        let admitted = self.circuit.lock().admit();
+        self.announce();
+        match admitted {
+            Ok(pass) => Ok(Attempt { guard: self, pass: Some(pass) }),
+            Err(why) => {
+                self.metrics.call(self.member.as_str(), Outcome::Offline);
+                Err(Away::Offline(why))
+            }
+        }
+    }
+
+    /// Makes sure that the cluster there is still the one that was joined: that it was confirmed `within`
+    /// this time, and since a connection failed, for whoever comes back may be somebody else.
+    async fn verify(&self, within: Duration, deadline: Instant) -> Result<(), BoxError> {
+        if self.identity.lock().is_confirmed(Instant::now(), within) {
+            return Ok(());
+        }
+        let looked = timeout_at(deadline, self.look()).await;
+        let uid = looked.unwrap_or_else(|_| Err(Away::NoAnswer(self.limits.deadline).into()))?;
+        match self.saw(&uid) {
+            Seen::Itself => Ok(()),
+            Seen::Stranger => Err(Away::Offline("it is not known yet which cluster it is".into()).into()),
+            Seen::Another(why) => Err(Away::Another(why).into()),
+        }
+    }
+
+    /// Asks who is there, past circuit and permits, but not for long. Gives the UID.
+    pub(super) async fn probe(&self) -> Result<(String, Seen), String> {
+        let uid = match timeout(self.limits.probe_deadline, self.look()).await {
+            Ok(Ok(uid)) => uid,
+            Ok(Err(error)) => return Err(self.probe_failed(cause(&*error))),
+            Err(_) => {
+                let why = format!("no answer within {} s", self.limits.probe_deadline.as_secs_f32());
+                return Err(self.probe_failed(why));
+            }
+        };
+        let seen = self.saw(&uid);
+        if seen == Seen::Itself {
+            self.circuit.lock().probe_answered();
+            self.announce();
+        }
+        Ok((uid, seen))
+    }
+
+    fn probe_failed(&self, why: String) -> String {
+        self.doubt();
+        self.circuit.lock().failed(Pass::Ordinary, &why);
+        self.announce();
+        why
+    }
+
+    fn saw(&self, uid: &str) -> Seen {
+        self.identity.lock().saw(uid, Instant::now())
+    }
+
+    async fn look(&self) -> Result<String, BoxError> {
+        #[derive(Deserialize)]
+        struct Named {
+            metadata: Uid,
+        }
+        #[derive(Deserialize)]
+        struct Uid {
+            uid: String,
+        }
+        let named: Named = self.read("/api/v1/namespaces/kube-system").await?;
+        Ok(named.metadata.uid)
+    }
+
+    /// The version of the member's API server.
+    pub(super) async fn version(&self) -> Result<String, BoxError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            git_version: String,
+        }
+        Ok(self.read_in_time::<Version>("/version").await?.git_version)
+    }
+
+    /// What the cluster there says of itself; without the definition it says nothing.
+    pub(super) async fn claims(&self, namespace: &str) -> Result<Claims, BoxError> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<ClusterClaim>,
+        }
+        let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/clusterclaims");
+        match self.read_in_time::<List>(&path).await {
+            Ok(list) => Ok(Claims::of(&list.items)),
+            Err(error) if error.downcast_ref::<Unfit>().is_some_and(|unfit| unfit.0 == 404) => {
+                Ok(Claims::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_in_time<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
+        let read = timeout(self.limits.probe_deadline, self.read(path)).await;
+        read.map_err(|_| Away::NoAnswer(self.limits.probe_deadline))?
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
+        let request = Request::get(path).header("accept", "application/json").body(Body::empty())?;
+        let response = self.pass(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect_bytes().await?;
+        if status.is_success() {
+            return Ok(serde_json::from_slice(&body)?);
+        }
+        Err(Unfit(status.as_u16(), refusal(status, &body)).into())
+    }
+
+    async fn pass(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
+        let link = self.link.read().clone();
+        link.send(request).await
+    }
+}
+
+/// A call that was let through, until it ends; one that is dropped before counts as neither good nor bad.
+struct Attempt<'a> {
+    guard: &'a Guard,
+    pass: Option<Pass>,
+}
+
+impl Attempt<'_> {
+    fn ended(mut self, outcome: &kube::Result<Response<Body>>, after: Duration) {
+        let Some(pass) = self.pass.take() else { return };
+        let guard = self.guard;
+        let member = guard.member.as_str();
+        match outcome {
+            Ok(response) if !is_unable(response.status()) => {
+                guard.circuit.lock().answered(pass);
+                guard.metrics.answered_after(member, after.as_secs_f64());
+                let good = response.status().is_success();
+                guard.metrics.call(member, if good { Outcome::Ok } else { Outcome::Refused });
+            }
+            // One API of several may be away behind a server that is well: the probe tells which it is.
+            Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                guard.circuit.lock().abandoned(pass);
+                guard.metrics.call(member, Outcome::Failed);
+            }
+            Ok(response) => {
+                guard.circuit.lock().failed(pass, &format!("it answered {}", response.status()));
+                guard.metrics.call(member, Outcome::Failed);
+            }
+            Err(error) => {
+                guard.circuit.lock().failed(pass, &cause(error));
+                let late = matches!(Away::within(error), Some(Away::NoAnswer(_)));
+                guard.metrics.call(member, if late { Outcome::Timeout } else { Outcome::Failed });
+                guard.doubt();
+            }
+        }
+        guard.announce();
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass {
+            self.guard.circuit.lock().abandoned(pass);
+            self.guard.announce();
+        }
+    }
+}
+
+/// An answer that does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{1}")]
+struct Unfit(u16, String);
+
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}
+
+/// Whether the answer says that the server, or something on the way to it, cannot serve now.
+fn is_unable(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
+}
+
+fn refusal(status: StatusCode, body: &Bytes) -> String {
+    #[derive(Deserialize)]
+    struct Told {
+        message: String,
+    }
+    let told = serde_json::from_slice::<Told>(body).map(|told| told.message).unwrap_or_default();
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            "it refuses our credentials: put fresh ones into the member's Secret".to_owned()
+        }
+        StatusCode::FORBIDDEN => format!("it does not let us see who it is: {told}"),
+        _ if told.is_empty() => format!("it answered {status}"),
+        _ => format!("it answered {status}: {told}"),
+    }
+}

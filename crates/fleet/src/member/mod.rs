@@ -1,0 +1,146 @@
+//! One member of the fleet, and the only way to reach it.
+
+mod circuit;
+pub mod credentials;
+mod error;
+mod guard;
+mod identity;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use koinon_api::membership::{Claims, ClusterId};
+use kube::core::{ApiResource, NamespaceResourceScope};
+use kube::{Api, Client, Resource};
+
+pub use self::credentials::Credentials;
+pub(crate) use self::error::cause;
+pub use self::error::{Away, Class, Error, Failure};
+use self::guard::Guard;
+pub(crate) use self::identity::Seen;
+use crate::metrics::Metrics;
+
+/// How much a member may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// No call takes longer, waiting included. For a watch that is the time to its first answer.
+    pub deadline: Duration,
+    /// So many calls may be on their way at once.
+    pub concurrency: usize,
+    /// A call that finds all of them taken waits so long for its turn.
+    pub patience: Duration,
+    pub probe_deadline: Duration,
+    /// Before a write and before a watch, the identity of the cluster was confirmed at most so long ago.
+    pub identity_fresh_for: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            deadline: Duration::from_secs(10),
+            concurrency: 16,
+            patience: Duration::from_secs(1),
+            probe_deadline: Duration::from_secs(5),
+            identity_fresh_for: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Reaches one member. Whatever is asked through it has a deadline, takes one of the member's permits, is not
+/// sent while the member is known to be away, and is never written to another cluster behind the same
+/// address. Clones are the same client.
+#[derive(Clone)]
+pub struct MemberClient {
+    name: ClusterId,
+    guard: Arc<Guard>,
+    /// A client on top of the guard: it cannot go around it.
+    client: Client,
+}
+
+impl MemberClient {
+    /// A member behind `link`, which retries nothing by itself; `uid` is the UID of its `kube-system`
+    /// namespace. Until that is known nothing but probes reaches the member.
+    pub fn new(name: ClusterId, link: Client, uid: Option<String>, limits: Limits, metrics: Metrics) -> Self {
+        let guard = Arc::new(Guard::new(name.clone(), link, uid, limits, metrics));
+        let behind = guard.clone();
+        let service = tower::service_fn(move |request| {
+            let guard = behind.clone();
+            async move { guard.send(request).await }
+        });
+        MemberClient { name, guard, client: Client::new(service, "default") }
+    }
+
+    pub fn name(&self) -> &ClusterId {
+        &self.name
+    }
+
+    /// The objects of a kind in one namespace.
+    pub fn namespaced<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The objects of a kind in all namespaces, or of a kind that has none.
+    pub fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// The objects of a kind that is known at run time only; without a namespace, all of them.
+    pub fn dynamic<K>(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>,
+    {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
+        }
+    }
+
+    /// Waits for a call and says in whose name it failed.
+    pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+        call.await.map_err(|error| Error::of(&self.name, error))
+    }
+
+    /// Done when calls go through: at once, unless the member is known to be away.
+    pub async fn admitted(&self) {
+        self.guard.admitted().await;
+    }
+
+    /// The UID by which the cluster is known again, once it is known.
+    pub fn uid(&self) -> Option<String> {
+        self.guard.uid()
+    }
+
+    /// Takes in that an open connection failed.
+    pub(crate) fn doubt(&self) {
+        self.guard.doubt();
+    }
+
+    pub(crate) fn relink(&self, link: Client) {
+        self.guard.relink(link);
+    }
+
+    pub(crate) fn expect(&self, uid: Option<String>) {
+        self.guard.expect(uid);
+    }
+
+    /// Asks who is there and gives the UID; the answer also decides whether other calls go through.
+    pub(crate) async fn probe(&self) -> Result<(String, Seen), String> {
+        self.guard.probe().await
+    }
+
+    /// What the cluster there says of itself.
+    pub(crate) async fn claims(&self, namespace: &str) -> Result<Claims, String> {
+        self.guard.claims(namespace).await.map_err(|error| error::cause(&*error))
+    }
+
+    pub(crate) fn away(&self, why: &str) {
+        self.guard.open(why);
+    }
+
+    pub(crate) async fn version(&self) -> Option<String> {
+        self.guard.version().await.ok()
+    }
+}

@@ -1,0 +1,265 @@
+//! The federation's own objects about its members, as commands read and change them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use koinon_api::membership::{
+    CLUSTER_UID, Claimed, ClusterId, FEDERATION_NAME, Federation, FederationSpec, KOINON_NAMESPACE,
+    MemberCluster, crds,
+};
+use koinon_control::call::{self, within_deadline};
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
+use kube::core::ApiResource;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::formation::choose;
+use super::{Error, Whose};
+
+/// New definitions are served after a moment.
+const SERVED_WITHIN: Duration = Duration::from_secs(30);
+const ATTEMPTS: usize = 8;
+
+/// What a federation has written down about its members.
+pub(super) struct Books {
+    client: Client,
+}
+
+impl Books {
+    pub(super) fn new(client: Client) -> Books {
+        Books { client }
+    }
+
+    /// The UID by which the federation's API server is known.
+    pub(super) async fn uid(&self) -> Result<String, Error> {
+        uid(&self.client).await.map_err(|error| Error::asked(Whose::Federation, "ask who it is", error))
+    }
+
+    /// Makes sure that members can be written down.
+    pub(super) async fn open(&self) -> Result<(), Error> {
+        for definition in crds() {
+            apply(&self.client, &definition).await.map_err(|error| {
+                Error::asked(Whose::Federation, "make the definitions of Federation and ClusterClaim", error)
+            })?;
+        }
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KOINON_NAMESPACE}});
+        if self.namespace_is_missing().await? {
+            let made = apply(&self.client, &namespace).await;
+            made.map_err(|error| Error::asked(Whose::Federation, "make the namespace koinon-system", error))?;
+        }
+        let start = tokio::time::Instant::now();
+        loop {
+            match within_deadline(self.federations().list(&ListParams::default())).await {
+                Ok(_) => return Ok(()),
+                // While a server takes a new kind in it knows nothing of it, or says to come back (429).
+                Err(error)
+                    if (error.is_path_unknown() || error.code() == Some(429))
+                        && start.elapsed() < SERVED_WITHIN =>
+                {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => return Err(Error::asked(Whose::Federation, "list Federations", error)),
+            }
+        }
+    }
+
+    async fn namespace_is_missing(&self) -> Result<bool, Error> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = within_deadline(api.get_opt(KOINON_NAMESPACE)).await;
+        found
+            .map(|found| found.is_none())
+            .map_err(|error| Error::asked(Whose::Federation, "read the namespace koinon-system", error))
+    }
+
+    /// The Federation that counts, if there is one; none where nobody ever joined.
+    pub(super) async fn federation(&self) -> Result<Option<Federation>, Error> {
+        let listed = within_deadline(self.federations().list(&ListParams::default())).await;
+        let all = match listed {
+            Ok(all) => all.items,
+            Err(error) if error.is_path_unknown() => Vec::new(),
+            Err(error) => return Err(Error::asked(Whose::Federation, "list Federations", error)),
+        };
+        let all: Vec<_> = all.into_iter().map(Arc::new).collect();
+        Ok(choose(KOINON_NAMESPACE, &all).0.map(Arc::unwrap_or_clone))
+    }
+
+    /// The Secret of each member that has one, by its name.
+    pub(super) async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let found = within_deadline(self.secrets().get_opt(name)).await;
+        found.map_err(|error| Error::asked(Whose::Federation, "read the member's Secret", error))
+    }
+
+    /// The member that a cluster is, by the UID that was written down when it joined.
+    pub(super) async fn member_with(
+        &self,
+        federation: &Federation,
+        uid: &str,
+    ) -> Result<Option<String>, Error> {
+        for member in &federation.spec.members {
+            let secret = self.secret(&member.secret).await?;
+            let written = secret.as_ref().and_then(|secret| secret.annotations().get(CLUSTER_UID));
+            if written.is_some_and(|written| written == uid) {
+                return Ok(Some(member.cluster_id.value.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes down how to log in to a member.
+    pub(super) async fn keep_secret(
+        &self,
+        name: &str,
+        uid: &str,
+        data: &Value,
+        labels: &Value,
+    ) -> Result<(), Error> {
+        let mut secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {
+                "name": name, "namespace": KOINON_NAMESPACE,
+                "labels": {"app.kubernetes.io/managed-by": "koinon"},
+                "annotations": {CLUSTER_UID: uid},
+            },
+            "stringData": data,
+        });
+        for (label, value) in labels.as_object().into_iter().flatten() {
+            secret["metadata"]["labels"][label] = value.clone();
+        }
+        let secret: Secret = serde_json::from_value(secret).expect("a Secret is a Secret");
+        // Written as a whole: with apply, a key of the other kind of login would stay.
+        let written = match self.secret(name).await? {
+            Some(before) => {
+                let mut secret = secret;
+                secret.metadata.resource_version = before.metadata.resource_version;
+                within_deadline(self.secrets().replace(name, &PostParams::default(), &secret)).await
+            }
+            None => within_deadline(self.secrets().create(&PostParams::default(), &secret)).await,
+        };
+        written.map(drop).map_err(|error| Error::asked(Whose::Federation, "write the member's Secret", error))
+    }
+
+    pub(super) async fn drop_secret(&self, secret: &Secret) -> Result<(), Error> {
+        let preconditions = Preconditions { uid: secret.uid(), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match within_deadline(self.secrets().delete(&secret.name_any(), &params)).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_object_absent() => Ok(()),
+            Err(error) => Err(Error::asked(Whose::Federation, "delete the member's Secret", error)),
+        }
+    }
+
+    /// Writes a member down, or what changed about it. Says whether anything did.
+    pub(super) async fn enter(&self, name: &ClusterId, server: &str, secret: &str) -> Result<bool, Error> {
+        let entry = MemberCluster {
+            cluster_id: Claimed { name: None, value: name.to_string() },
+            server: server.to_owned(),
+            secret: secret.to_owned(),
+        };
+        self.change(|members| {
+            match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
+                Some(known) if *known == entry => false,
+                Some(known) => {
+                    *known = entry.clone();
+                    true
+                }
+                None => {
+                    members.push(entry.clone());
+                    true
+                }
+            }
+        })
+        .await
+    }
+
+    /// Strikes a member out. Says whether it was there.
+    pub(super) async fn strike(&self, name: &str) -> Result<bool, Error> {
+        self.change(|members| {
+            let before = members.len();
+            members.retain(|one| one.cluster_id.value != name);
+            members.len() != before
+        })
+        .await
+    }
+
+    pub(super) async fn change(
+        &self,
+        change: impl Fn(&mut Vec<MemberCluster>) -> bool,
+    ) -> Result<bool, Error> {
+        let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
+        let mut attempt = 0;
+        loop {
+            let known = self.federation().await?;
+            let is_new = known.is_none();
+            let mut federation = known.unwrap_or_else(|| Federation {
+                metadata: ObjectMeta {
+                    name: Some(FEDERATION_NAME.into()),
+                    namespace: Some(KOINON_NAMESPACE.into()),
+                    ..ObjectMeta::default()
+                },
+                spec: FederationSpec::default(),
+                status: None,
+            });
+            if !change(&mut federation.spec.members) {
+                return Ok(false);
+            }
+            let api = self.federations_here();
+            let written = if is_new {
+                within_deadline(api.create(&params, &federation)).await
+            } else {
+                within_deadline(api.replace(&federation.name_any(), &params, &federation)).await
+            };
+            match written {
+                Ok(_) => return Ok(true),
+                Err(error) if error.is_conflict() && attempt < ATTEMPTS => attempt += 1,
+                Err(error) => return Err(Error::asked(Whose::Federation, "write the Federation", error)),
+            }
+        }
+    }
+
+    fn federations(&self) -> Api<Federation> {
+        Api::all(self.client.clone())
+    }
+
+    fn federations_here(&self) -> Api<Federation> {
+        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+    }
+
+    pub(super) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+    }
+}
+
+/// The UID of a cluster's `kube-system` namespace.
+pub(super) async fn uid(client: &Client) -> Result<String, call::Error> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    Ok(within_deadline(api.get("kube-system")).await?.uid().unwrap_or_default())
+}
+
+/// Applies an object of ours as a whole. Others have no business with objects of these names, so that it wins
+/// over whatever else was written to the same fields.
+pub(super) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, call::Error> {
+    let object: DynamicObject = serde_json::from_value(object.clone()).expect("what is applied is an object");
+    let types = object.types.clone().unwrap_or_default();
+    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+    let plural = format!("{}s", types.kind.to_lowercase());
+    let resource = ApiResource {
+        group: group.into(),
+        version: version.into(),
+        api_version: types.api_version.clone(),
+        kind: types.kind.clone(),
+        plural,
+    };
+    let api: Api<DynamicObject> = match object.namespace() {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let params = PatchParams::apply("koinon").force();
+    within_deadline(api.patch(&object.name_any(), &params, &Patch::Apply(&object))).await
+}

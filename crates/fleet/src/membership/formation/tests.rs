@@ -1,0 +1,155 @@
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use koinon_api::membership::{Claimed, ClusterClaim, FederationStatus, MemberStatus, Phase};
+
+use super::*;
+
+const NAMESPACE: &str = "antrea-plus-system";
+
+fn federation(name: &str, age: i64, members: &[(&str, &str)]) -> Federation {
+    let mut federation = Federation::default();
+    federation.metadata.name = Some(name.into());
+    federation.metadata.namespace = Some(NAMESPACE.into());
+    federation.metadata.creation_timestamp = Some(Time(jiff::Timestamp::from_second(1000 - age).unwrap()));
+    federation.spec.members = members
+        .iter()
+        .map(|(id, secret)| MemberCluster {
+            cluster_id: Claimed { name: None, value: (*id).into() },
+            server: format!("https://{id}"),
+            secret: (*secret).into(),
+        })
+        .collect();
+    federation
+}
+
+fn secrets(names: &[&str]) -> BTreeMap<String, Arc<Secret>> {
+    let secret = |name: &str| {
+        let mut secret = Secret::default();
+        secret.metadata.name = Some(name.into());
+        secret.data = Some([("token".to_owned(), ByteString(name.into()))].into());
+        Arc::new(secret)
+    };
+    names.iter().map(|name| ((*name).to_owned(), secret(name))).collect()
+}
+
+fn claims(claims: &[(&str, &str)]) -> Role {
+    let claims: Vec<_> = claims
+        .iter()
+        .map(|(name, value)| ClusterClaim {
+            name: Some((*name).into()),
+            value: (*value).into(),
+            ..ClusterClaim::default()
+        })
+        .collect();
+    Role::Cluster(Claims::of(&claims))
+}
+
+const SUPERVISOR: (&str, &str) = ("supervisor.antreaplus.tanzu-vmware.com", "true");
+
+fn form(role: &Role, federations: Vec<Federation>, names: &[&str]) -> Formation {
+    let federations: Vec<_> = federations.into_iter().map(Arc::new).collect();
+    formation(NAMESPACE, role, &federations, &secrets(names))
+}
+
+fn names(formation: &Formation) -> String {
+    let each = formation.members.iter().map(|(id, entry)| match &entry.way {
+        Way::Login(_) => id.to_string(),
+        Way::Local => format!("{id}(me)"),
+        Way::None(_) => format!("{id}(?)"),
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_supervisor_reaches_all_and_a_child_nobody() {
+    let members = [("a", "sa"), ("b", "sb"), ("c", "missing")];
+    let supervisor =
+        form(&claims(&[("id.k8s.io", "a"), SUPERVISOR]), vec![federation("f", 1, &members)], &["sa", "sb"]);
+    assert_eq!(supervisor.part, Part::Supervisor(ClusterId::new("a").unwrap()));
+    assert_eq!(names(&supervisor), "a(me) b c(?)");
+    assert_eq!(supervisor.problems, Vec::<String>::new());
+    let child = form(&claims(&[("id.k8s.io", "a")]), vec![federation("f", 1, &members)], &["sa"]);
+    assert_eq!(
+        (child.part.clone(), names(&child)),
+        (Part::Child(ClusterId::new("a").unwrap()), String::new())
+    );
+    let empty = form(&claims(&[("id.k8s.io", "a")]), vec![federation("f", 1, &[])], &[]);
+    assert!(matches!(empty.part, Part::Child(_)) && empty.problems.is_empty());
+}
+
+#[test]
+fn without_federation_or_id_a_cluster_is_alone() {
+    let alone = form(&claims(&[("id.k8s.io", "a"), SUPERVISOR]), vec![], &[]);
+    assert!(matches!(alone.part, Part::Alone(_)) && alone.problems.is_empty());
+    let nameless = form(&claims(&[SUPERVISOR]), vec![federation("f", 1, &[("b", "sb")])], &["sb"]);
+    assert!(matches!(nameless.part, Part::Alone(_)));
+    assert_eq!(nameless.problems.len(), 1);
+    assert!(nameless.members.is_empty());
+}
+
+#[test]
+fn the_oldest_federation_counts_and_others_are_told() {
+    let mut elsewhere = federation("z", 99, &[]);
+    elsewhere.metadata.namespace = Some("default".into());
+    let all = vec![federation("young", 1, &[("b", "s")]), federation("old", 9, &[("c", "s")]), elsewhere];
+    let mut other_order = all.clone();
+    other_order.reverse();
+    for all in [all, other_order] {
+        let formation = form(&Role::Federation, all, &["s"]);
+        assert_eq!(names(&formation), "c");
+        let ignored: Vec<_> =
+            formation.ignored.iter().map(|(one, why)| format!("{}: {why}", one.name_any())).collect();
+        assert_eq!(
+            ignored,
+            [
+                "z: a Federation belongs into the namespace antrea-plus-system",
+                "young: a cluster is in one federation, and old is older"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_member_named_twice_or_badly_is_told_and_the_rest_works() {
+    let formation = form(
+        &Role::Federation,
+        vec![federation("f", 1, &[("b", "s"), ("b", "t"), ("B", "s"), ("c", "")])],
+        &["s"],
+    );
+    assert_eq!(names(&formation), "b c(?)");
+    assert_eq!(formation.problems.len(), 2);
+}
+
+#[test]
+fn an_id_that_changed_under_a_federation_stays_in_force() {
+    let mut bound = federation("f", 1, &[("a", "s")]);
+    bound.status = Some(FederationStatus { cluster_id: Some("a".into()), ..FederationStatus::default() });
+    for role in [claims(&[("id.k8s.io", "x"), SUPERVISOR]), claims(&[SUPERVISOR])] {
+        let formation = form(&role, vec![bound.clone()], &["s"]);
+        assert_eq!(formation.part, Part::Supervisor(ClusterId::new("a").unwrap()));
+        assert_eq!(formation.problems.len(), 1, "{:?}", formation.problems);
+    }
+}
+
+#[test]
+fn who_was_seen_or_joined_is_expected_again() {
+    let mut seen = federation("f", 1, &[("a", "sa"), ("b", "sb")]);
+    let member = |id: &str| MemberStatus {
+        cluster_id: id.into(),
+        status: Phase::Reachable,
+        error: None,
+        is_leader: false,
+        leader: None,
+        since: None,
+        uid: Some(format!("seen-{id}")),
+        version: None,
+    };
+    seen.status =
+        Some(FederationStatus { member_status: vec![member("a"), member("b")], ..Default::default() });
+    let mut secrets = secrets(&["sa", "sb"]);
+    let joined = Arc::make_mut(secrets.get_mut("sb").unwrap());
+    joined.annotations_mut().insert(CLUSTER_UID.into(), "joined-b".into());
+    let formation = formation(NAMESPACE, &Role::Federation, &[Arc::new(seen)], &secrets);
+    let uids: Vec<_> = formation.members.values().map(|entry| entry.uid.clone().unwrap()).collect();
+    assert_eq!(uids, ["seen-a", "joined-b"]);
+}

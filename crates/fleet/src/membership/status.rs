@@ -1,0 +1,222 @@
+//! What a Federation says of its members. No IO.
+
+use std::collections::BTreeMap;
+
+use jiff::{Timestamp, Unit};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use koinon_api::membership::{ClusterId, Federation, FederationStatus, MemberStatus, Phase};
+
+use super::formation::{Formation, Part};
+use crate::fleet::State;
+
+/// Who leads a member, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lead {
+    pub is_me: bool,
+    pub leader: Option<String>,
+}
+
+/// The status that the Federation should have. A member that this process has not heard of yet keeps what was
+/// said of it before: a restart is no news.
+pub fn status(
+    federation: &Federation,
+    formation: &Formation,
+    states: &BTreeMap<ClusterId, State>,
+    leads: &BTreeMap<ClusterId, Lead>,
+) -> FederationStatus {
+    let before = federation.status.clone().unwrap_or_default();
+    let members = formation.members.keys().map(|id| {
+        let known = before.member_status.iter().find(|one| one.cluster_id == id.as_str());
+        let lead = leads.get(id.as_str()).cloned().unwrap_or_default();
+        let now = states.get(id.as_str());
+        let said = match (known, now) {
+            (Some(known), Some(now)) if now.phase == Phase::Joining && now.why.is_none() => known.clone(),
+            (Some(known), None) => known.clone(),
+            (known, Some(now)) => member(id, known, now),
+            (None, None) => joining(id),
+        };
+        MemberStatus { is_leader: lead.is_me, leader: lead.leader, ..said }
+    });
+    let mut member_status: Vec<_> = members.collect();
+    member_status.sort_by(|one, other| one.cluster_id.cmp(&other.cluster_id));
+    let cluster_id = match &formation.part {
+        Part::Child(id) | Part::Supervisor(id) => Some(id.to_string()),
+        Part::Federation | Part::Alone(_) => before.cluster_id,
+    };
+    let reachable = member_status.iter().filter(|one| one.status == Phase::Reachable).count();
+    FederationStatus {
+        observed_generation: federation.metadata.generation,
+        ignored: None,
+        cluster_id,
+        reachable: Some(format!("{reachable}/{}", member_status.len())),
+        member_status,
+    }
+}
+
+/// Something about a member that a user wants to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub is_bad: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What changed between two statuses, for events on the Federation.
+pub fn news(before: Option<&FederationStatus>, after: &FederationStatus) -> Vec<News> {
+    let phase_of = |id: &str| {
+        let before = before?.member_status.iter().find(|one| one.cluster_id == id)?;
+        Some(before.status)
+    };
+    let mut news = Vec::new();
+    for member in &after.member_status {
+        let id = &member.cluster_id;
+        let (is_bad, reason, message) = match (phase_of(id).unwrap_or(Phase::Joining), member.status) {
+            (before, now) if before == now => continue,
+            (Phase::Joining, Phase::Reachable) => (false, "MemberJoined", format!("cluster {id} has joined")),
+            (_, Phase::Reachable) => (false, "MemberReachable", format!("cluster {id} is reachable again")),
+            (_, Phase::Unreachable) => {
+                let why = member.error.as_deref().unwrap_or("it does not answer");
+                (true, "MemberUnreachable", format!("cluster {id} is unreachable: {why}"))
+            }
+            (_, Phase::Joining) => continue,
+        };
+        news.push(News { is_bad, reason, message });
+    }
+    news
+}
+
+/// The status of a Federation that does not count.
+pub fn ignored(federation: &Federation, why: &str) -> FederationStatus {
+    FederationStatus {
+        observed_generation: federation.metadata.generation,
+        ignored: Some(why.to_owned()),
+        ..FederationStatus::default()
+    }
+}
+
+fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberStatus {
+    // Since when it is so may be longer ago than this process knows.
+    let since = known.filter(|known| known.status == now.phase).and_then(|known| known.since.clone());
+    MemberStatus {
+        cluster_id: id.to_string(),
+        status: now.phase,
+        error: now.why.clone().filter(|_| now.phase != Phase::Reachable),
+        is_leader: false,
+        leader: None,
+        since: since.or_else(|| Some(seconds(now.since))),
+        uid: now.uid.clone().or_else(|| known.and_then(|known| known.uid.clone())),
+        version: now.version.clone().or_else(|| known.and_then(|known| known.version.clone())),
+    }
+}
+
+fn joining(id: &ClusterId) -> MemberStatus {
+    MemberStatus {
+        cluster_id: id.to_string(),
+        status: Phase::Joining,
+        error: None,
+        is_leader: false,
+        leader: None,
+        since: None,
+        uid: None,
+        version: None,
+    }
+}
+
+/// An API server keeps whole seconds, so that more would look like a change every time.
+pub(crate) fn seconds(time: Timestamp) -> Time {
+    Time(time.round(Unit::Second).unwrap_or(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use koinon_api::membership::Claims;
+
+    use super::*;
+    use crate::membership::formation::{Entry, Way};
+
+    fn setting() -> (Federation, Formation) {
+        let id = |name| ClusterId::new(name).unwrap();
+        let entry = || Entry { way: Way::Local, uid: None };
+        let formation = Formation {
+            part: Part::Supervisor(id("a")),
+            federation: None,
+            members: [(id("a"), entry()), (id("b"), entry())].into(),
+            ignored: Vec::new(),
+            problems: Vec::new(),
+        };
+        (Federation::default(), formation)
+    }
+
+    fn state(phase: Phase, second: i64, why: Option<&str>) -> State {
+        State {
+            phase,
+            since: Timestamp::from_millisecond(second * 1000 + 300).unwrap(),
+            why: why.map(Into::into),
+            version: Some("v1".into()),
+            uid: Some("u".into()),
+            claims: Claims::default(),
+            last_seen: None,
+        }
+    }
+
+    fn render(status: &FederationStatus) -> String {
+        let each = status.member_status.iter().map(|one| {
+            let since = one.since.as_ref().map_or(0, |since| since.0.as_second());
+            format!(
+                "{} {} {since} {}",
+                one.cluster_id,
+                one.status.as_str(),
+                one.error.as_deref().unwrap_or("-")
+            )
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_restart_is_no_news() {
+        let (mut federation, formation) = setting();
+        let id = |name| ClusterId::new(name).unwrap();
+        let mut states: BTreeMap<_, _> = [
+            (id("a"), state(Phase::Reachable, 10, None)),
+            (id("b"), state(Phase::Unreachable, 20, Some("gone"))),
+        ]
+        .into();
+        let first = status(&federation, &formation, &states, &BTreeMap::new());
+        assert_eq!(render(&first), "a Reachable 10 -, b Unreachable 20 gone");
+        assert_eq!((first.cluster_id.as_deref(), first.reachable.as_deref()), (Some("a"), Some("1/2")));
+        federation.status = Some(first.clone());
+        // Nothing is known yet; then the members are heard of; then they are as they were.
+        for (a, b) in [
+            (state(Phase::Joining, 30, None), state(Phase::Joining, 30, None)),
+            (state(Phase::Reachable, 31, None), state(Phase::Unreachable, 61, Some("gone"))),
+        ] {
+            states = [(id("a"), a), (id("b"), b)].into();
+            assert_eq!(status(&federation, &formation, &states, &BTreeMap::new()), first);
+        }
+        assert_eq!(status(&federation, &formation, &BTreeMap::new(), &BTreeMap::new()), first);
+    }
+
+    #[test]
+    fn a_change_of_phase_has_its_own_time_and_blinking_says_nothing() {
+        let (mut federation, formation) = setting();
+        let id = |name| ClusterId::new(name).unwrap();
+        let reachable = [(id("a"), state(Phase::Reachable, 10, None))].into();
+        federation.status = Some(status(&federation, &formation, &reachable, &BTreeMap::new()));
+        let blinking = [(id("a"), state(Phase::Reachable, 10, Some("no answer")))].into();
+        let after = status(&federation, &formation, &blinking, &BTreeMap::new());
+        assert_eq!(render(&after), "a Reachable 10 -, b Joining 0 -");
+        let gone = [(id("a"), state(Phase::Unreachable, 40, Some("no answer")))].into();
+        let lead = Lead { is_me: false, leader: Some("b".into()) };
+        let after = status(&federation, &formation, &gone, &[(id("a"), lead)].into());
+        assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
+        assert_eq!(after.member_status[0].leader.as_deref(), Some("b"));
+        let told = |before: Option<&FederationStatus>, after: &FederationStatus| {
+            news(before, after).into_iter().map(|one| one.message).collect::<Vec<_>>().join(", ")
+        };
+        let before = federation.status.as_ref();
+        assert_eq!(told(None, before.unwrap()), "cluster a has joined");
+        assert_eq!(told(before, &after), "cluster a is unreachable: no answer");
+        assert_eq!(told(Some(&after), before.unwrap()), "cluster a is reachable again");
+        assert_eq!(told(before, before.unwrap()), "");
+    }
+}

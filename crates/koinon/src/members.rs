@@ -1,0 +1,200 @@
+//! `koinon join`, `unjoin` and `members`: who is in the federation.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use koinon_fleet::ClusterId;
+use koinon_fleet::membership::{self, Candidate, Joined, Row};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// Which API server is the federation's.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Federation {
+    /// The kubeconfig of the federation [default: as kubectl finds it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context in it [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Join {
+    /// The name of the member in the federation
+    #[arg(value_parser = name)]
+    name: ClusterId,
+    #[command(flatten)]
+    federation: Federation,
+    /// The kubeconfig of the cluster that joins, of somebody who may do everything there
+    #[arg(long, value_name = "FILE")]
+    member_kubeconfig: PathBuf,
+    /// The context in it [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    member_context: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Unjoin {
+    /// The name of the member in the federation
+    name: String,
+    #[command(flatten)]
+    federation: Federation,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Members {
+    #[command(flatten)]
+    federation: Federation,
+}
+
+fn name(text: &str) -> Result<ClusterId, String> {
+    ClusterId::new(text).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn join(args: Join) -> anyhow::Result<()> {
+    let federation = client(&args.federation).await?;
+    let config = config(Some(&args.member_kubeconfig), args.member_context.as_deref()).await?;
+    let candidate = Candidate::new(config)?;
+    let name = args.name;
+    match membership::join(&federation, &name, &candidate, |step| eprintln!("{step}")).await? {
+        Joined::New => println!("cluster {name} joined"),
+        Joined::Already => println!("cluster {name} is a member already; nothing changed"),
+    }
+    Ok(())
+}
+
+pub(crate) async fn unjoin(args: Unjoin) -> anyhow::Result<()> {
+    let federation = client(&args.federation).await?;
+    let left = membership::leave(&federation, &args.name).await?;
+    println!("cluster {} left; its workloads run on", args.name);
+    if let Some(why) = left.behind {
+        eprintln!(
+            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {}",
+            membership::rbac::NAME
+        );
+    }
+    Ok(())
+}
+
+pub(crate) async fn members(args: Members) -> anyhow::Result<()> {
+    let federation = client(&args.federation).await?;
+    let rows = membership::list(&federation).await?;
+    if rows.is_empty() {
+        println!("no members; try koinon join NAME --member-kubeconfig FILE");
+        return Ok(());
+    }
+    print!("{}", table(&rows, Timestamp::now()));
+    for row in &rows {
+        if let Some(error) = &row.error {
+            eprintln!("{}: {error}", row.name);
+        }
+    }
+    Ok(())
+}
+
+/// The members as a table with columns as wide as they need to be.
+fn table(rows: &[Row], now: Timestamp) -> String {
+    let header = ["NAME", "ID", "STATUS", "VERSION", "NODES", "LEADER", "LAST SEEN"].map(str::to_owned);
+    let lines: Vec<[String; 7]> =
+        std::iter::once(header).chain(rows.iter().map(|row| line(row, now))).collect();
+    let mut text = String::new();
+    for line in &lines {
+        for (column, cell) in line.iter().enumerate() {
+            let width = lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+            if column + 1 == line.len() {
+                text.push_str(cell);
+            } else {
+                text.push_str(&format!("{cell:width$}   "));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn line(row: &Row, now: Timestamp) -> [String; 7] {
+    let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".into());
+    let seen = match (row.error.is_none(), row.gone_since) {
+        (true, _) => "now".to_owned(),
+        (false, Some(since)) => format!("{} ago", age(now.duration_since(since))),
+        (false, None) => "unknown".to_owned(),
+    };
+    [
+        row.name.clone(),
+        or_dash(row.id.as_ref()),
+        row.phase.as_str().to_owned(),
+        or_dash(row.version.as_ref()),
+        row.nodes.map_or_else(|| "-".into(), |nodes| nodes.to_string()),
+        or_dash(row.leader.as_ref()),
+        seen,
+    ]
+}
+
+/// A time in its largest unit that says enough.
+fn age(time: SignedDuration) -> String {
+    match time.as_secs().max(0) {
+        seconds @ 0..=119 => format!("{seconds}s"),
+        seconds @ 120..=7199 => format!("{}m", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
+    }
+}
+
+pub(crate) async fn client(federation: &Federation) -> anyhow::Result<Client> {
+    let config = config(federation.kubeconfig.as_deref(), federation.context.as_deref()).await?;
+    Client::try_from(config).context("the kubeconfig cannot be used")
+}
+
+async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let mut config = match file {
+        Some(file) => {
+            let read = Kubeconfig::read_from(file);
+            let read = read.with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+            Config::from_custom_kubeconfig(read, &options)
+                .await
+                .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
+        }
+        None => Config::from_kubeconfig(&options)
+            .await
+            .context("there is no kubeconfig to find the federation with: name one with --kubeconfig")?,
+    };
+    // A command tells at once what is wrong instead of trying for minutes.
+    config.default_retry = false;
+    config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use koinon_fleet::Phase;
+
+    use super::*;
+
+    #[test]
+    fn a_table_is_as_wide_as_it_needs_to_be() {
+        let now = Timestamp::from_second(10_000).unwrap();
+        let row = |name: &str, phase, error: Option<&str>, gone: Option<i64>| Row {
+            name: name.into(),
+            id: Some("u-1".into()),
+            phase,
+            error: error.map(Into::into),
+            version: Some("v1.36.3".into()),
+            nodes: error.is_none().then_some(3),
+            leader: None,
+            gone_since: gone.map(|at| Timestamp::from_second(at).unwrap()),
+        };
+        let rows = [
+            row("a", Phase::Reachable, None, None),
+            row("eu-west", Phase::Unreachable, Some("no answer"), Some(9_000)),
+        ];
+        assert_eq!(
+            table(&rows, now),
+            "NAME      ID    STATUS        VERSION   NODES   LEADER   LAST SEEN\n\
+             a         u-1   Reachable     v1.36.3   3       -        now\n\
+             eu-west   u-1   Unreachable   v1.36.3   -       -        16m ago\n"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! `koinon nodes`: simulated nodes for a control plane that runs elsewhere, such as a stock one.
+
+use koinon_apiserver::context::Context;
+use koinon_cluster::Clock;
+use koinon_cluster::kubelet::{Kubelet, is_ready};
+
+use crate::{args, host};
+
+pub(crate) async fn run(args: args::Alone) -> anyhow::Result<()> {
+    let config = args.cluster.config().await?;
+    let server = config.cluster_url.to_string();
+    let client = kube::Client::try_from(config)?;
+    // Fails with the reason where the cluster cannot be reached at all; later failures are waited out.
+    client.apiserver_version().await.map_err(|error| {
+        anyhow::Error::from(error).context(format!("the cluster at {server} does not answer"))
+    })?;
+    let settings = args.nodes.settings();
+    let count = settings.nodes as usize;
+    let context = Context::real();
+    let kubelet = Kubelet::alone(client, Clock::new(move || context.now()), settings);
+    let nodes = kubelet.nodes();
+    let end = host::Ending::new()?;
+    let told = async {
+        nodes.until(|nodes| nodes.iter().filter(|node| is_ready(node)).count() >= count).await;
+        println!("ready: {count} simulated nodes at {server}, until Ctrl-C");
+        std::future::pending().await
+    };
+    tokio::select! {
+        never = kubelet.run() => match never {},
+        () = told => Ok(()),
+        () = end.asked() => Ok(()),
+    }
+}

@@ -1,0 +1,194 @@
+//! What a decision is made from.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use koinon_api::rollout::{ClusterOrder, MaxConcurrent};
+use serde::{Deserialize, Serialize};
+
+use crate::planner::{Candidate, Share};
+
+/// The federated Deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desired {
+    /// Its name; shadows are called after it.
+    pub name: String,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// The hash of its pod template. Templates are told apart by this hash alone, never by names that members give
+    /// their ReplicaSets: those differ between releases of Kubernetes.
+    pub template: String,
+    /// Its `spec.replicas`.
+    pub replicas: i64,
+    /// Its `spec.strategy`.
+    pub strategy: Strategy,
+    /// Its `spec.paused`.
+    pub paused: bool,
+    /// Its `spec.progressDeadlineSeconds`.
+    pub progress_deadline: Option<Duration>,
+    /// Its `spec.revisionHistoryLimit`.
+    pub revision_history_limit: usize,
+    /// In which order clusters are updated.
+    pub order: ClusterOrder,
+    /// How many at a time.
+    pub concurrent: MaxConcurrent,
+    /// Who decides how many replicas a member has.
+    pub counting: Counting,
+}
+
+/// How pods are replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Cluster after cluster, and in each as its own Deployment controller does it.
+    RollingUpdate {
+        /// How many replicas of a member may be missing while it is updated.
+        max_unavailable: Amount,
+    },
+    /// All pods end, then new ones start; in all clusters at once, so nothing runs in between.
+    Recreate,
+}
+
+/// A number of replicas, or a part of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// So many.
+    Count(i64),
+    /// So many of a hundred.
+    Percent(i64),
+}
+
+impl Amount {
+    /// The number for so many replicas, rounded down as Kubernetes does for what may be missing.
+    pub fn of(self, replicas: i64) -> i64 {
+        match self {
+            Amount::Count(count) => count.max(0),
+            Amount::Percent(percent) => replicas.max(0).saturating_mul(percent.max(0)) / 100,
+        }
+    }
+}
+
+/// Who decides how many replicas a member has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// The planner.
+    Federation,
+    /// The member itself, once it has a Deployment: an autoscaler there does.
+    Member,
+}
+
+/// What is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct View {
+    /// Every member of the federation.
+    pub members: BTreeMap<String, Member>,
+    /// The shadow ReplicaSets that there are.
+    pub shadows: Vec<Shadow>,
+    /// Who was started before.
+    pub record: Record,
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Whether it can be asked.
+    pub reach: Reach,
+    /// Its part of the replicas. None for a member that the planner was not asked about.
+    pub share: Option<Share>,
+    /// Its Deployment. None means that it has none if it is online, else that nothing is known.
+    pub local: Option<Local>,
+}
+
+/// Whether a member can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// What is known of it is complete.
+    Online,
+    /// Not listed yet, or not answering but not for long, or it was sent something and nobody knows whether it arrived.
+    /// Nothing is done to it, and nothing is started that it might be in the middle of.
+    Unsure,
+    /// It has not answered for so long that nobody waits for it.
+    Offline,
+}
+
+/// A member's Deployment in counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Local {
+    /// The hash of its template, by the same function as [`Desired::template`]. None if it is none that we ever wrote.
+    pub template: Option<String>,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// The generation that its status speaks of.
+    pub observed_generation: i64,
+    /// Its `spec.replicas`.
+    pub spec_replicas: i64,
+    /// Its status: all pods.
+    pub replicas: i64,
+    /// Those of its newest template.
+    pub updated: i64,
+    /// Those that are ready.
+    pub ready: i64,
+    /// Those that have been ready for long enough.
+    pub available: i64,
+    /// Pods that found no node for too long.
+    pub unschedulable: i64,
+    /// Pods that could not be created for too long.
+    pub missing: i64,
+    /// What its controller says when it gave up waiting for progress.
+    pub progress_failed: Option<String>,
+}
+
+impl Local {
+    /// Whether its status speaks of its present spec.
+    pub fn is_observed(&self) -> bool {
+        self.observed_generation >= self.generation
+    }
+
+    /// Replicas that wait for room.
+    pub fn stuck(&self) -> i64 {
+        self.unschedulable.max(0) + self.missing.max(0)
+    }
+}
+
+/// A shadow ReplicaSet as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shadow {
+    /// Its name.
+    pub name: String,
+    /// The hash of its template.
+    pub template: String,
+    /// Its revision.
+    pub revision: i64,
+}
+
+/// Which clusters are being updated: the content of [`ROLLOUT`](koinon_api::names::workloads::ROLLOUT).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Record {
+    /// Those that were started and have not finished.
+    pub clusters: BTreeMap<String, Started>,
+}
+
+/// A cluster that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// When.
+    pub since: Timestamp,
+    /// How many replicas were available before.
+    pub available: i64,
+    /// The template that it had before, if it was one of ours.
+    pub from: Option<String>,
+    /// The template that it was started for.
+    pub to: String,
+    /// How much fits there, if that was known. While pods are replaced, those that showed it go, and for a while
+    /// nothing does; without this the planner would fill a full cluster with every update.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<i64>,
+}
+
+impl Record {
+    /// What the planner may count on of a cluster: what is seen there, within the room that is remembered.
+    pub fn candidate(&self, cluster: &str, seen: Candidate) -> Candidate {
+        let remembered = self.clusters.get(cluster).and_then(|started| started.room);
+        Candidate { capacity: seen.capacity.into_iter().chain(remembered).min(), ..seen }
+    }
+}

@@ -1,0 +1,231 @@
+//! Whose turn it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use koinon_api::rollout::MaxConcurrent;
+
+use super::input::{Counting, Desired, Member, Record, Started, Strategy, View};
+use super::output::{Phase, Step, Template, WaitingOn};
+use super::standing::{self, Behind, Standing, Unfinished};
+use crate::planner::Share;
+
+/// Who starts, and why nobody else does.
+#[derive(Debug)]
+pub(super) struct Turns<'a> {
+    pub(super) started: BTreeSet<&'a str>,
+    pub(super) waiting: Vec<WaitingOn>,
+    /// What a new cluster starts with, as long as others still run it.
+    newcomers: Option<Template>,
+}
+
+type Standings<'a> = BTreeMap<&'a str, Standing>;
+
+pub(super) fn decide<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> Turns<'a> {
+    let started = starting(desired, standings);
+    let newcomers = for_newcomers(desired, view, standings, &started);
+    Turns { waiting: waiting(desired, standings), started, newcomers }
+}
+
+fn starting<'a>(desired: &Desired, standings: &Standings<'a>) -> BTreeSet<&'a str> {
+    if desired.paused {
+        return BTreeSet::new();
+    }
+    let mut behind: Vec<(&'a str, Behind)> = standings
+        .iter()
+        .filter_map(|(name, standing)| match standing {
+            Standing::Behind(how) if *how != Behind::Halfway => Some((*name, *how)),
+            _ => None,
+        })
+        .collect();
+    let concurrent = match desired.strategy {
+        Strategy::Recreate => MaxConcurrent::All,
+        Strategy::RollingUpdate { .. } => desired.concurrent,
+    };
+    if concurrent == MaxConcurrent::All {
+        return behind.into_iter().map(|(name, _)| name).collect();
+    }
+    if standings.values().any(|standing| matches!(standing, Standing::Stalled(_))) {
+        return BTreeSet::new();
+    }
+    desired.order.sort_by_name(&mut behind, |(name, _)| name);
+    // What nobody here wrote is the least known: it is replaced first. The sort keeps the order otherwise.
+    behind.sort_by_key(|(_, how)| *how != Behind::Drifted);
+    let busy = standings.values().filter(|standing| standing.is_busy()).count();
+    let mut started = BTreeSet::new();
+    for (name, _) in behind {
+        if !concurrent.allows(busy + started.len()) {
+            break;
+        }
+        started.insert(name);
+    }
+    started
+}
+
+/// What a cluster without a Deployment starts with; none if it has to wait.
+///
+/// In the middle of an update that is what the clusters still run whose turn has not come, or a broken update would
+/// spread to every cluster that joins or gains replicas. A Deployment that was paused before it ever ran does not
+/// start at all, as in one cluster.
+fn for_newcomers(
+    desired: &Desired,
+    view: &View,
+    standings: &Standings<'_>,
+    started: &BTreeSet<&str>,
+) -> Option<Template> {
+    if desired.strategy == Strategy::Recreate && !desired.paused {
+        return Some(Template::Wanted);
+    }
+    let waits = |name: &str| {
+        matches!(standings[name], Standing::Behind(_))
+            && (desired.paused
+                || (!started.contains(name) && standings[name] != Standing::Behind(Behind::Halfway)))
+    };
+    let in_use: BTreeSet<&str> = view
+        .members
+        .iter()
+        .filter(|(name, _)| waits(name))
+        .filter_map(|(_, member)| member.local.as_ref()?.template.as_deref())
+        .collect();
+    let newest = view
+        .shadows
+        .iter()
+        .filter(|shadow| in_use.contains(shadow.template.as_str()))
+        .max_by_key(|shadow| shadow.revision);
+    match newest {
+        Some(shadow) => Some(Template::Revision(shadow.template.clone())),
+        None if desired.paused && view.shadows.is_empty() => None,
+        None => Some(Template::Wanted),
+    }
+}
+
+fn waiting(desired: &Desired, standings: &Standings<'_>) -> Vec<WaitingOn> {
+    let mut waiting: Vec<WaitingOn> = standings
+        .iter()
+        .filter_map(|(name, standing)| {
+            let cluster = (*name).to_owned();
+            match standing {
+                Standing::Updating(lacks) | Standing::Settling(lacks) => {
+                    Some(WaitingOn::Cluster { cluster, lacks: lacks.clone() })
+                }
+                Standing::Behind(Behind::Halfway) if !desired.paused => {
+                    Some(WaitingOn::Cluster { cluster, lacks: Unfinished::NotWritten })
+                }
+                Standing::Stalled(message) => Some(WaitingOn::Stalled { cluster, message: message.clone() }),
+                Standing::Unsure => Some(WaitingOn::Unsure { cluster }),
+                Standing::Offline => Some(WaitingOn::Offline { cluster }),
+                _ => None,
+            }
+        })
+        .collect();
+    if desired.paused && standings.values().any(|standing| matches!(standing, Standing::Behind(_))) {
+        waiting.push(WaitingOn::Resume);
+    }
+    waiting
+}
+
+/// Who was started and is not finished. What was available before the first disturbance stays the measure, also when
+/// one update follows into another.
+pub(super) fn record(
+    now: Timestamp,
+    desired: &Desired,
+    view: &View,
+    standings: &Standings<'_>,
+    turns: &Turns<'_>,
+) -> Record {
+    let entry = |name: &str, member: &Member| {
+        let before = view.record.clusters.get(name).cloned();
+        let room = member.share.as_ref().and_then(standing::room);
+        let begun = |from: Option<String>| {
+            let available = member.local.as_ref()?.available;
+            Some(Started { since: now, available, from, to: desired.template.clone(), room })
+        };
+        // What the pods before those were is anybody's guess.
+        let found = || begun(None);
+        let redirected = |started: Started| {
+            let room = started.room.into_iter().chain(room).min();
+            let since = if started.to == desired.template { started.since } else { now };
+            Started { since, to: desired.template.clone(), room, ..started }
+        };
+        match &standings[name] {
+            Standing::Behind(Behind::Halfway) if desired.paused => before.or_else(found),
+            Standing::Behind(Behind::Halfway) => before.map(redirected).or_else(found),
+            Standing::Behind(_) if turns.started.contains(name) => {
+                begun(member.local.as_ref().and_then(|local| local.template.clone()))
+            }
+            Standing::Updating(_) | Standing::Stalled(_) => before.map(redirected),
+            Standing::Unsure | Standing::Offline => before,
+            _ => None,
+        }
+    };
+    let clusters =
+        view.members.iter().filter_map(|(name, member)| Some((name.clone(), entry(name, member)?))).collect();
+    Record { clusters }
+}
+
+pub(super) fn steps(
+    desired: &Desired,
+    view: &View,
+    standings: &Standings<'_>,
+    turns: &Turns<'_>,
+) -> BTreeMap<String, Step> {
+    view.members
+        .iter()
+        .filter_map(|(name, member)| {
+            let step = step(
+                desired,
+                member,
+                &standings[name.as_str()],
+                turns,
+                turns.started.contains(name.as_str()),
+            );
+            Some((name.clone(), step?))
+        })
+        .collect()
+}
+
+fn step(
+    desired: &Desired,
+    member: &Member,
+    standing: &Standing,
+    turns: &Turns<'_>,
+    starts: bool,
+) -> Option<Step> {
+    let behind = |template: Template| match template {
+        Template::Wanted => (Template::Wanted, Phase::Updating(Unfinished::NotWritten)),
+        other => (other, if desired.paused { Phase::Held } else { Phase::Waiting }),
+    };
+    let (template, phase) = match standing {
+        Standing::Nothing | Standing::Unsure | Standing::Offline => return None,
+        Standing::Newcomer => (turns.newcomers.clone()?, Phase::Creating),
+        Standing::Done => (Template::Wanted, Phase::Done),
+        Standing::Updating(lacks) => (Template::Wanted, Phase::Updating(lacks.clone())),
+        Standing::Settling(lacks) => (Template::Wanted, Phase::Settling(lacks.clone())),
+        Standing::Stalled(message) => (Template::Wanted, Phase::Stalled(message.clone())),
+        Standing::Costless if desired.paused => (Template::AsItIs, Phase::Held),
+        Standing::Costless => (Template::Wanted, Phase::Done),
+        Standing::Behind(Behind::Halfway) if !desired.paused => behind(Template::Wanted),
+        Standing::Behind(_) if starts => behind(Template::Wanted),
+        Standing::Behind(_) => behind(Template::AsItIs),
+    };
+    let share = member.share.as_ref().map_or(0, Share::spec_replicas);
+    let counts = desired.counting == Counting::Federation || member.local.is_none();
+    let replacing = matches!(standing, Standing::Updating(_) | Standing::Behind(Behind::Halfway));
+    Some(Step {
+        template,
+        replicas: counts.then_some(share),
+        max_unavailable: member.share.as_ref().and_then(|share| max_unavailable(desired, share)),
+        // A member that rests has nothing to stop, and a new one that is paused would never start.
+        paused: desired.paused && replacing,
+        phase,
+    })
+}
+
+/// What a full cluster may miss: the user's part of what runs there, and the replicas that only wait. One at least may
+/// go, if the user lets any go at all, as there is no room for one more to come first.
+fn max_unavailable(desired: &Desired, share: &Share) -> Option<i64> {
+    standing::room(share)?;
+    let Strategy::RollingUpdate { max_unavailable } = desired.strategy else { return None };
+    let least = max_unavailable.of(desired.replicas).min(1);
+    Some(max_unavailable.of(share.replicas).max(least) + (share.spec_replicas() - share.replicas))
+}
