@@ -69,8 +69,8 @@ pub struct Sync {
     metrics: Metrics,
 }
 
-/// What can be seen of a sync from outside, for as long as somebody looks.
-#[derive(Clone)]
+/// What can be seen of a sync from outside. It outlives the sync, so that replicas that take turns are seen as one.
+#[derive(Clone, Default)]
 pub struct Handle {
     board: Arc<Board>,
     metrics: Metrics,
@@ -102,12 +102,18 @@ impl Sync {
         {
             return Err(BadName(options.robot));
         }
-        Ok(Sync { options, cloud, robot, clock, board: Arc::default(), metrics: Metrics::default() })
+        let Handle { board, metrics } = Handle::default();
+        Ok(Sync { options, cloud, robot, clock, board, metrics })
     }
 
     /// What can be seen of it.
     pub fn handle(&self) -> Handle {
         Handle { board: self.board.clone(), metrics: self.metrics.clone() }
+    }
+
+    /// Lets it be seen through this handle.
+    pub fn seen_by(self, handle: Handle) -> Sync {
+        Sync { board: handle.board, metrics: handle.metrics, ..self }
     }
 
     /// Syncs until `shutdown` is ready; when this returns, nothing of it runs any more.

@@ -5,6 +5,7 @@
 mod config;
 mod election;
 mod monitor;
+mod sync;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,12 +27,15 @@ pub(crate) struct Run {
 enum Role {
     /// Carry AMKO's configuration from its leader to all followers
     Config(config::Args),
+    /// Keep custom resources in step between the cloud and a robot
+    Sync(sync::Args),
 }
 
 impl Run {
     pub(crate) fn log_format(&self) -> LogFormat {
         match &self.role {
             Role::Config(args) => args.common.log_format,
+            Role::Sync(args) => args.common.log_format,
         }
     }
 }
@@ -39,6 +43,7 @@ impl Run {
 pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
     match run.role {
         Role::Config(args) => config::run(args).await,
+        Role::Sync(args) => sync::run(args).await,
     }
 }
 
