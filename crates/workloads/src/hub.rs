@@ -3,11 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use koinon_api::names::MANAGER;
+use koinon_control::call::{self, within_deadline};
 use koinon_control::events::Recorder;
 use koinon_control::queue::Queue;
 use koinon_control::{Clock, Key};
-use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
+use crate::deletion::{self, Deletions};
 use crate::members::{Kind, Members};
 use crate::placing::Surge;
 use crate::writing::Ledger;
@@ -39,4 +46,27 @@ pub(crate) struct Hub {
     pub(crate) members: Members,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) queue: Arc<Queue<Job>>,
+    pub(crate) deletions: Arc<Deletions>,
+}
+
+impl Hub {
+    /// Gives an object the finalizer that it should have. A deletion that is meant for the members is written down before.
+    /// Says whether anything was changed.
+    pub(crate) async fn guard<K>(&self, kind: Kind, object: &K) -> Result<Option<K>, call::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let Some(finalizers) = deletion::finalizers(object.meta()) else { return Ok(None) };
+        if deletion::is_for_members(object.meta()) {
+            self.deletions.write_down(kind, object.meta()).await?;
+        }
+        let patch =
+            json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": finalizers}});
+        let api: Api<K> = Api::namespaced(self.federation.clone(), &object.namespace().unwrap_or_default());
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        within_deadline(api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await.map(Some)
+    }
 }

@@ -12,6 +12,7 @@
 //! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
 mod content;
+mod deletion;
 mod digest;
 mod hub;
 mod intent;

@@ -11,9 +11,11 @@ use koinon_control::{Clock, Key, View};
 use koinon_fleet::{ClusterId, Fleet, Phase};
 use kube::{Api, Client};
 
+use crate::deletion::Deletions;
 use crate::hub::{Hub, Job, Options};
 use crate::members::{Change, Kind, Members};
 use crate::replicasets;
+use crate::writing::Ledger;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -35,9 +37,14 @@ impl Workloads {
     /// who is not in it is no member.
     pub fn new(options: Options, federation: Client, fleet: Arc<Fleet>, clock: Clock) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
+        let ledger = Arc::new(Ledger::default());
+        let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
         let sets = View::<ReplicaSet>::new();
-        let jobs = queue.clone();
+        let (jobs, going) = (queue.clone(), deletions.clone());
         sets.on_change(move |before, after| {
+            if let Some(set) = after.filter(|set| replicasets::is_federated(set)) {
+                going.see(Kind::ReplicaSet, &set.metadata);
+            }
             if let Some(set) = after.or(before) {
                 jobs.add((Kind::ReplicaSet, Key::of(&**set)));
             }
@@ -52,8 +59,7 @@ impl Workloads {
             }
             Change::Knowledge => all(&known).for_each(|job| jobs.add_after(job, SWARM)),
         });
-        let hub =
-            Arc::new(Hub { options, federation, clock, recorder, members, ledger: Arc::default(), queue });
+        let hub = Arc::new(Hub { options, federation, clock, recorder, members, ledger, queue, deletions });
         let replica_sets = replicasets::Controller::new(hub.clone(), sets.clone());
         Workloads { hub, sets, replica_sets, events }
     }
@@ -67,6 +73,7 @@ impl Workloads {
             never = sets.follow(Api::all(hub.federation.clone())) => match never {},
             never = hear_of_members(&hub, &sets) => match never {},
             never = work_on(&hub, &sets, &replica_sets) => match never {},
+            never = delete(&hub, &sets) => match never {},
             () = events.run() => {}
         }
     }
@@ -100,6 +107,20 @@ async fn hear_of_members(hub: &Hub, sets: &View<ReplicaSet>) -> Infallible {
             // The fleet is ours, so its sender is there.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+async fn delete(hub: &Hub, sets: &View<ReplicaSet>) -> Infallible {
+    // Before that, an object that was made again would look like none.
+    sets.listed().await;
+    hub.deletions.run(|kind, key| is_there(sets, kind, key)).await
+}
+
+/// Whether the federation has such an object, and it is there to stay.
+fn is_there(sets: &View<ReplicaSet>, kind: Kind, key: &Key) -> bool {
+    match kind {
+        Kind::ReplicaSet => sets.get(key).is_some_and(|set| set.metadata.deletion_timestamp.is_none()),
+        Kind::Deployment => false,
     }
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use koinon_fleet::Record;
 use kube::ResourceExt as _;
+use serde::{Deserialize, Serialize};
 
 use crate::writing::Written;
 use crate::{content, placing};
@@ -90,7 +91,7 @@ pub(crate) fn is_observed(metadata: &ObjectMeta, observed: Option<i64>) -> bool 
 }
 
 /// The kinds that are federated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Kind {
     ReplicaSet,
     Deployment,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use koinon_api::names::{MANAGER, workloads};
@@ -39,7 +40,23 @@ impl Controller {
             self.hub.ledger.forget(Kind::ReplicaSet, key);
             return Next::Done;
         };
-        if !super::is_federated(&set) || set.metadata.deletion_timestamp.is_some() {
+        if !super::is_federated(&set) {
+            return Next::Done;
+        }
+        match self.hub.guard(Kind::ReplicaSet, &*set).await {
+            // The answer is seen as a change, and looked at then.
+            Ok(Some(answer)) if answer.metadata.deletion_timestamp.is_none() => {
+                self.view.learn(answer);
+                return Next::After(Duration::ZERO);
+            }
+            Ok(Some(_)) => return Next::Done,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%key, %error, "the finalizer was not written");
+                return Next::Retry;
+            }
+        }
+        if set.metadata.deletion_timestamp.is_some() {
             return Next::Done;
         }
         let wish = Wish::of(&set);

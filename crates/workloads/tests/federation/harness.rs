@@ -27,6 +27,7 @@ const LONG: Duration = Duration::from_secs(1800);
 const QUIET: Duration = Duration::from_secs(200);
 
 pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+pub(crate) const PREFERENCES: &str = "federation.kubernetes.io/replica-set-preferences";
 pub(crate) const WEB: &str = "/apis/apps/v1/namespaces/default/replicasets/web";
 
 /// One API server.
@@ -51,8 +52,12 @@ impl Site {
 
     pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: Value) -> Result<Value, u16> {
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
-        let request =
-            http::Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap();
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(body)
+            .unwrap();
         match self.client.request::<Value>(request).await {
             Ok(answer) => Ok(answer),
             Err(kube::Error::Api(status)) => Err(status.code),
@@ -87,7 +92,9 @@ impl Site {
         let items = list["items"].as_array().unwrap().iter();
         items
             .filter(|event| event["involvedObject"]["name"] == name)
-            .map(|event| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap()))
+            .map(|event| {
+                format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap())
+            })
             .collect()
     }
 }
@@ -261,19 +268,26 @@ impl World {
 
     /// How many pods of `web` are available in all members.
     pub(crate) async fn available(&self, path: &str) -> i64 {
+        self.sum(path, |found| &found["status"]["availableReplicas"]).await
+    }
+
+    /// How many pods of `web` members ask for.
+    pub(crate) async fn asked(&self, path: &str) -> i64 {
+        self.sum(path, |found| &found["spec"]["replicas"]).await
+    }
+
+    async fn sum(&self, path: &str, count: impl Fn(&Value) -> &Value) -> i64 {
         let mut sum = 0;
         for site in self.members.values() {
             let found = site.get(path).await.unwrap_or(Value::Null);
-            sum += found["status"]["availableReplicas"].as_i64().unwrap_or(0);
+            sum += count(&found).as_i64().unwrap_or(0);
         }
         sum
     }
 }
 
 pub(crate) fn set(name: &str, replicas: i64, preferences: Option<&str>) -> Value {
-    let annotations = preferences
-        .map(|text| json!({"federation.kubernetes.io/replica-set-preferences": text}))
-        .unwrap_or_else(|| json!({}));
+    let annotations = preferences.map(|text| json!({PREFERENCES: text})).unwrap_or_else(|| json!({}));
     json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": name, "annotations": annotations, "labels": {"team": "blue"}},
