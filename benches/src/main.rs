@@ -1,10 +1,14 @@
 //! Koinon measured beside what it stands in for.
 //!
-//! `cargo run --release -p koinon-benches -- apiserver` measures the API server beside kube-apiserver with
-//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`.
+//! `cargo run --release -p koinon-benches -- SUBJECT` measures one subject, prints its table and writes it to
+//! `benches/results/SUBJECT.md`.
 
 mod apiserver;
+mod config;
 mod measure;
+mod planner;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -14,6 +18,9 @@ use clap::{Parser, Subcommand};
 struct Arguments {
     #[command(subcommand)]
     subject: Subject,
+    /// The folder that the table goes to.
+    #[arg(long, global = true, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
+    output: PathBuf,
 }
 
 #[derive(Subcommand)]
@@ -26,20 +33,33 @@ enum Subject {
         /// How often each side is measured; the table shows medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// Where the table goes.
-        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"))]
-        output: std::path::PathBuf,
+    },
+    /// The planner, beside a plain implementation of the same rules.
+    Planner {
+        /// How often each side is measured; the table shows the quickest.
+        #[arg(long, default_value_t = 50)]
+        rounds: usize,
+    },
+    /// An edit on its way to 20 followers, beside bare writes.
+    Config {
+        /// How often it is measured; the table shows medians.
+        #[arg(long, default_value_t = 21)]
+        rounds: usize,
     },
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    match Arguments::parse().subject {
-        Subject::Apiserver { objects, rounds, output } => {
-            let table = apiserver::run(objects, rounds).await?;
-            println!("{table}");
-            std::fs::write(output, table)?;
-        }
-    }
+    // One provider for all TLS of the process; a second call would fail, and there is none.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let arguments = Arguments::parse();
+    let (name, table) = match arguments.subject {
+        Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
+        Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
+        Subject::Config { rounds } => ("config", config::run(rounds).await?),
+    };
+    println!("{table}");
+    std::fs::create_dir_all(&arguments.output)?;
+    std::fs::write(arguments.output.join(format!("{name}.md")), table)?;
     Ok(())
 }

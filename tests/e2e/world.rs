@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::engine::{Engine, Running};
+use crate::engine::{self, Engine, Running};
 use crate::kubectl;
 use crate::wait::{Look, until};
 
@@ -32,7 +32,7 @@ pub(crate) struct World {
 /// One cluster.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
     kubectl: Option<PathBuf>,
 }
 
@@ -72,6 +72,13 @@ impl World {
         Room::open(self.cluster("a").await?, scenario).await
     }
 
+    /// Runs a role of ours beside a cluster, until what comes back is stopped.
+    pub(crate) async fn role(&self, name: &str, role: &str, kubeconfig: &Path) -> anyhow::Result<Running> {
+        let folder = self.folder.path().join(format!("{role}-{name}"));
+        std::fs::create_dir_all(&folder)?;
+        engine::role(role, kubeconfig, &folder).await
+    }
+
     pub(crate) async fn stop(&self) {
         let clusters = std::mem::take(&mut *self.clusters.lock().await);
         for (running, _) in clusters.into_values() {
@@ -81,7 +88,7 @@ impl World {
 }
 
 impl Room {
-    async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
+    pub(crate) async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
         let namespace: Namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
         let api: Api<Namespace> = Api::all(cluster.client.clone());
         api.create(&PostParams::default(), &namespace).await.context("the namespace")?;

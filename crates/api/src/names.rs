@@ -50,8 +50,6 @@ pub mod membership {
     /// Where claims, Federation and member Secrets live in a cluster of the `network` role; also where the
     /// leases of elections are.
     pub const NETWORK_NAMESPACE: &str = "antrea-plus-system";
-    /// Where they live on the federation's API server of the `workloads` role.
-    pub const WORKLOADS_NAMESPACE: &str = super::SYSTEM_NAMESPACE;
     /// Keys of a member's Secret.
     pub const SECRET_TOKEN: &str = "token";
     /// The authority that the member's API server is checked by.

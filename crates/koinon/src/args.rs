@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use jiff::SignedDuration;
-use koinon_cluster::kubelet::Settings;
 
+use crate::flags::{self, Health, Nodes};
 use crate::run;
 
-use crate::members;
+use crate::{install, members};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -28,6 +27,8 @@ pub(crate) enum Command {
     Cluster(Cluster),
     /// Give a cluster that runs elsewhere simulated nodes, until Ctrl-C
     Nodes(Alone),
+    /// Run one role as its own process, beside the cluster it looks after
+    Run(run::Run),
     /// Stop, cut off or slow down a member of a running `up`, to see what happens
     Lab(Lab),
     /// Show where the replicas of a workload go, and why
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Unjoin(members::Unjoin),
     /// Show the members and how they are
     Members(members::Members),
+    /// Print what to apply to a real cluster before a role runs beside it
+    Install(install::Install),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version
@@ -55,6 +58,8 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) health: Health,
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 }
@@ -78,52 +83,6 @@ pub(crate) struct Cluster {
     pub(crate) bare: bool,
     #[command(flatten)]
     pub(crate) nodes: Nodes,
-}
-
-/// The simulated nodes of a cluster, and the pace of their pods.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Simulated nodes")]
-pub(crate) struct Nodes {
-    /// Nodes of each cluster
-    #[arg(long, value_name = "N", default_value = "3", value_parser = nodes)]
-    nodes: u32,
-    /// Pods that a node takes
-    #[arg(long, value_name = "M", default_value_t = 110, value_parser = clap::value_parser!(u32).range(1..))]
-    pods_per_node: u32,
-    /// Processors of a node
-    #[arg(long, value_name = "QUANTITY", default_value = "8", value_parser = quantity)]
-    node_cpu: String,
-    /// Memory of a node
-    #[arg(long, value_name = "QUANTITY", default_value = "32Gi", value_parser = quantity)]
-    node_memory: String,
-    /// From a pod's arrival on its node until its containers run
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_start: Duration,
-    /// From then until they are ready
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_ready: Duration,
-    /// From a pod's deletion until its containers have ended
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_stop: Duration,
-    /// How often each node renews its lease
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = heartbeat)]
-    heartbeat: Duration,
-}
-
-impl Nodes {
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            nodes: self.nodes,
-            pods_per_node: self.pods_per_node,
-            cpu: self.node_cpu.clone(),
-            memory: self.node_memory.clone(),
-            start_after: self.pod_start,
-            ready_after: self.pod_ready,
-            terminate_after: self.pod_stop,
-            heartbeat: self.heartbeat,
-            ..Settings::default()
-        }
-    }
 }
 
 /// Simulated nodes for a control plane that runs elsewhere.
@@ -157,7 +116,7 @@ pub(crate) enum LabOrder {
     /// Slow every call to a member down; 0s ends it
     Delay {
         name: String,
-        #[arg(value_parser = duration)]
+        #[arg(value_parser = flags::duration)]
         delay: Duration,
     },
     /// Show what was done to the members
@@ -250,37 +209,6 @@ fn name(text: &str) -> Result<String, String> {
         None => Ok(text.to_owned()),
         Some(why) => Err(format!("{text:?} is no name for a cluster: {why}")),
     }
-}
-
-const MOST_NODES: u32 = 5000;
-
-fn nodes(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(0) => Err("a cluster needs at least one node; `koinon cluster --bare` makes one without".into()),
-        Ok(count @ 1..=MOST_NODES) => Ok(count),
-        _ => Err(format!("a number between 1 and {MOST_NODES} is needed")),
-    }
-}
-
-/// The longest that a lease of four such periods lives within the patience of a stock control plane.
-const SLOWEST_HEARTBEAT: Duration = Duration::from_secs(600);
-
-fn heartbeat(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        period if period < Duration::from_secs(1) => Err("once a second is the most that makes sense".into()),
-        period if period > SLOWEST_HEARTBEAT => Err("every ten minutes is the least that makes sense".into()),
-        period => Ok(period),
-    }
-}
-
-fn quantity(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration: write it like 200ms, 5s or 1m30s");
-    let parsed: SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(parsed).map_err(|_| wrong())
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 mod args;
 mod cluster;
+mod flags;
 mod folder;
 mod host;
+mod install;
 mod keeper;
 mod lab;
 mod members;
@@ -25,7 +27,10 @@ fn main() -> ExitCode {
     // One provider for all TLS of the process; a second call would fail, and there is none.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
-    host::log(LogFormat::Text);
+    host::log(match &args.command {
+        Command::Run(run) => run.log_format(),
+        _ => LogFormat::Text,
+    });
     if matches!(args.command, Command::Cluster(_) | Command::Up(_)) {
         host::give_memory_back();
     }
@@ -43,11 +48,13 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Cluster(options) => host::runtime()?.block_on(cluster::run(options)),
         Command::Up(options) => host::runtime()?.block_on(up::run(options)),
         Command::Nodes(options) => host::runtime()?.block_on(nodes::run(options)),
+        Command::Run(options) => host::runtime()?.block_on(run::run(options)),
         Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
         Command::Plan(options) => plan::run(options),
         Command::Join(options) => host::runtime()?.block_on(members::join(options)),
         Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
+        Command::Install(options) => install::run(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())

@@ -62,6 +62,14 @@ impl Running {
     }
 }
 
+/// Runs a role as its own process.
+pub(crate) async fn role(role: &str, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Running> {
+    let mut command = tokio::process::Command::new(koinon());
+    command.args(["run", role, "--kubeconfig"]).arg(kubeconfig);
+    let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
+    Ok(Running { kubeconfig: kubeconfig.to_owned(), guards: vec![guard] })
+}
+
 /// The program under test.
 pub(crate) fn koinon() -> &'static str {
     env!("CARGO_BIN_EXE_koinon")

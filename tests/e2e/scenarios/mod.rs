@@ -1,6 +1,7 @@
 //! The scenarios, by what they are about.
 
 mod commands;
+mod configuration;
 mod deletion;
 mod rollout;
 mod scheduling;
@@ -30,6 +31,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
     let commands = if engine == Engine::Embedded { commands::all() } else { Vec::new() };
     [
         ("commands", commands),
+        ("configuration", configuration::all()),
         ("deletion", deletion::all()),
         ("rollout", rollout::all()),
         ("scheduling", scheduling::all()),

@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// A member that does not even take a connection will not answer in time either.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than a probe waits and shorter than a call does: who does not take a connection is found out by the
+/// same words each time, and does not cost a call its whole deadline.
+const CONNECT_WITHIN: Duration = Duration::from_secs(8);
 
 /// Where a member is and how to log in. Two are equal if they lead to the same place in the same way.
 #[derive(Clone, PartialEq, Eq)]

@@ -113,8 +113,14 @@ impl Books {
     }
 
     /// Writes down how to log in to a member.
-    pub(super) async fn keep_secret(&self, name: &str, uid: &str, data: &Value) -> Result<(), Error> {
-        let secret = json!({
+    pub(super) async fn keep_secret(
+        &self,
+        name: &str,
+        uid: &str,
+        data: &Value,
+        labels: &Value,
+    ) -> Result<(), Error> {
+        let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
                 "name": name, "namespace": KOINON_NAMESPACE,
@@ -123,6 +129,9 @@ impl Books {
             },
             "stringData": data,
         });
+        for (label, value) in labels.as_object().into_iter().flatten() {
+            secret["metadata"]["labels"][label] = value.clone();
+        }
         let secret: Secret = serde_json::from_value(secret).expect("a Secret is a Secret");
         // Written as a whole: with apply, a key of the other kind of login would stay.
         let written = match self.secret(name).await? {
@@ -179,7 +188,10 @@ impl Books {
         .await
     }
 
-    async fn change(&self, change: impl Fn(&mut Vec<MemberCluster>) -> bool) -> Result<bool, Error> {
+    pub(super) async fn change(
+        &self,
+        change: impl Fn(&mut Vec<MemberCluster>) -> bool,
+    ) -> Result<bool, Error> {
         let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
         let mut attempt = 0;
         loop {
@@ -219,7 +231,7 @@ impl Books {
         Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
     }
 
-    fn secrets(&self) -> Api<Secret> {
+    pub(super) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
     }
 }

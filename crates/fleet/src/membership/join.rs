@@ -112,7 +112,7 @@ pub async fn join(
         progress("checking that the federation can log in");
         let credentials = credentials(candidate, &token);
         wait_until_seen(&credentials, &theirs).await?;
-        books.keep_secret(&secret, &theirs, &candidate.login(&token)).await?;
+        books.keep_secret(&secret, &theirs, &candidate.login(&token), &json!({})).await?;
     }
     let entered = books.enter(name, &candidate.server, &secret).await?;
     Ok(if entered || !works { Joined::New } else { Joined::Already })
@@ -214,6 +214,7 @@ async fn wait_until_seen(credentials: &Credentials, theirs: &str) -> Result<(), 
 pub(super) fn said(error: &call::Error) -> String {
     match error {
         call::Error::Failed(error) => crate::member::cause(error),
+        error if error.code() == Some(401) => "it refuses these credentials".into(),
         error => error.to_string(),
     }
 }

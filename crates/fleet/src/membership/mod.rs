@@ -6,10 +6,12 @@
 
 mod books;
 pub mod controller;
+mod enlist;
 pub mod formation;
 mod join;
 mod leave;
 mod list;
+pub mod profile;
 pub mod rbac;
 pub mod status;
 
@@ -17,6 +19,7 @@ use koinon_api::membership::ClusterId;
 use koinon_control::call;
 
 pub use controller::Controller;
+pub use enlist::{Recruit, enlist};
 pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};
@@ -27,6 +30,8 @@ pub use list::{Row, list};
 pub enum Error {
     #[error("{whose} did not let us {what}: {why}")]
     Asked { whose: Whose, what: &'static str, why: String },
+    #[error("the federation could not be asked: {why}")]
+    FederationAway { why: String },
     #[error("the cluster at {server} could not be asked: {why}")]
     Unreachable { server: String, why: String },
     #[error("the kubeconfig cannot be used: {0}")]
@@ -69,7 +74,11 @@ impl std::fmt::Display for Whose {
 
 impl Error {
     fn asked(whose: Whose, what: &'static str, error: call::Error) -> Error {
-        Error::Asked { whose, what, why: join::said(&error) }
+        let why = join::said(&error);
+        match (whose, error.code()) {
+            (Whose::Federation, None) => Error::FederationAway { why },
+            (whose, _) => Error::Asked { whose, what, why },
+        }
     }
 
     fn unreachable(server: &str, error: call::Error) -> Error {
@@ -79,7 +88,7 @@ impl Error {
 
 fn among(known: &[String]) -> String {
     match known {
-        [] => ": nobody has joined yet".into(),
+        [] => ": there are none".into(),
         known => format!("; the members are {}", known.join(", ")),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use koinon_api::membership::{Federation, KOINON_NAMESPACE, Phase};
+use koinon_api::membership::{ClusterProfile, Federation, KOINON_NAMESPACE, Phase};
 use koinon_apiserver::auth::kubeconfig::{Entry, Login, render};
 use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
@@ -112,11 +112,31 @@ async fn joining_twice_changes_nothing_and_leaving_takes_all_back() {
         sleep(Duration::from_millis(50)).await;
     }
 
+    let profiles: Api<ClusterProfile> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let healthy = async || {
+        let all = profiles.list(&ListParams::default()).await.unwrap().items;
+        let good = |one: &ClusterProfile| {
+            one.status.as_ref().is_some_and(|status| {
+                status.conditions.iter().all(|condition| condition.status == "True")
+                    && status.version.kubernetes.as_deref().is_some_and(|version| version.starts_with("v1."))
+            })
+        };
+        all.into_iter().filter(good).map(|one| one.name_any()).collect::<Vec<_>>()
+    };
+    while healthy().await != ["a", "b"] {
+        assert!(start.elapsed() < Duration::from_secs(60), "the profiles are not written");
+        sleep(Duration::from_millis(50)).await;
+    }
+
     let left = leave(&federation.client, "a").await.unwrap();
     assert_eq!(left.behind, None);
     assert!(secret(&federation, "member-a").await.is_none());
     while fleet.get("a").is_some() {
         assert!(start.elapsed() < Duration::from_secs(60), "a is not let go");
+        sleep(Duration::from_millis(50)).await;
+    }
+    while healthy().await != ["b"] {
+        assert!(start.elapsed() < Duration::from_secs(60), "the profile stays");
         sleep(Duration::from_millis(50)).await;
     }
     let error = leave(&federation.client, "a").await.unwrap_err();

@@ -2,6 +2,8 @@
 //!
 //! What all roles have in common is here: which cluster, the log, the metrics port and the end.
 
+mod config;
+mod election;
 mod monitor;
 
 use std::net::SocketAddr;
@@ -11,7 +13,34 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+pub(crate) use self::election::Election;
 pub(crate) use self::monitor::{Health, Monitor};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Role {
+    /// Carry AMKO's configuration from its leader to all followers
+    Config(config::Args),
+}
+
+impl Run {
+    pub(crate) fn log_format(&self) -> LogFormat {
+        match &self.role {
+            Role::Config(args) => args.common.log_format,
+        }
+    }
+}
+
+pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
+    match run.role {
+        Role::Config(args) => config::run(args).await,
+    }
+}
 
 /// The flags that every role takes.
 #[derive(Debug, clap::Args)]
@@ -24,6 +53,8 @@ pub(crate) struct Common {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) election: Election,
 }
 
 /// The cluster that a role runs beside.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{StatusCode, header};
@@ -20,6 +20,7 @@ type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Health {
     checks: Arc<RwLock<Vec<Check>>>,
+    leading: Arc<RwLock<Vec<Check>>>,
 }
 
 impl Health {
@@ -28,10 +29,25 @@ impl Health {
         self.checks.write().push(Box::new(check));
     }
 
-    fn ready(&self) -> Result<(), String> {
-        let failures: Vec<_> = self.checks.read().iter().filter_map(|check| check().err()).collect();
+    /// Has `/readyz?leader` fail as well for as long as `check` does.
+    pub(crate) fn require_of_leader(&self, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.leading.write().push(Box::new(check));
+    }
+
+    fn ready(&self, asked: Asked) -> Result<(), String> {
+        let mut failures: Vec<_> = self.checks.read().iter().filter_map(|check| check().err()).collect();
+        if asked == Asked::Leader {
+            failures.extend(self.leading.read().iter().filter_map(|check| check().err()));
+        }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     }
+}
+
+/// Of whom readiness is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Asked {
+    Anyone,
+    Leader,
 }
 
 /// Serves the port until it is dropped; does nothing where none was asked for.
@@ -81,8 +97,10 @@ fn router(shown: Shown) -> Router {
         .with_state(Arc::new(shown))
 }
 
-async fn ready(State(shown): State<Arc<Shown>>) -> Response {
-    match shown.health.ready() {
+async fn ready(State(shown): State<Arc<Shown>>, RawQuery(query): RawQuery) -> Response {
+    let leader =
+        query.is_some_and(|query| query.split('&').any(|part| part == "leader" || part == "leader="));
+    match shown.health.ready(if leader { Asked::Leader } else { Asked::Anyone }) {
         Ok(()) => "ok\n".into_response(),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
     }
@@ -130,11 +148,13 @@ mod tests {
                 Err("not listed yet".into())
             }
         });
+        health.require_of_leader(|| Err("another leads".into()));
         let router = router(Shown { health, registry });
         assert_eq!(look(&router, "/healthz").await.0, 200);
         assert_eq!(look(&router, "/readyz").await, (503, "not listed yet\n".into()));
         fine.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(look(&router, "/readyz").await.0, 200);
+        assert_eq!(look(&router, "/readyz?leader").await, (503, "another leads\n".into()));
         assert!(look(&router, "/metrics").await.1.contains("steps_total 1"));
     }
 }

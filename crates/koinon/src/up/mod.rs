@@ -1,5 +1,6 @@
 //! `koinon up`: the federation and its members in one process, on one port.
 
+mod league;
 mod progress;
 
 use std::sync::Arc;
@@ -11,8 +12,10 @@ use koinon_apiserver::auth::kubeconfig::{self, Entry, Login};
 use koinon_apiserver::auth::pki::{Authority, ServerNames};
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::listen;
+use koinon_cluster::Clock;
 use tokio::sync::oneshot;
 
+use self::league::League;
 use self::progress::Progress;
 use crate::folder::{self, Folder, Use};
 use crate::keeper::Kept;
@@ -66,6 +69,16 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             anyhow::Ok(())
         })
         .await?;
+        let context = ground.context.clone();
+        let clock = Clock::new(move || context.now());
+        let ground = league::Ground {
+            federation: &federation,
+            members: &members,
+            authority: &authority,
+            url: &url,
+            clock,
+        };
+        let league = League::start(ground, args.health.thresholds()).await?;
         write_kubeconfig(&folder, &authority, &url, &members)?;
         let file = folder.path().join("kubeconfig");
         println!(
@@ -73,15 +86,15 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             describe(&members),
             file.display()
         );
-        anyhow::Ok(())
+        anyhow::Ok(league)
     };
     let outcome = tokio::select! {
         outcome = started => match outcome {
-            Ok(()) => tokio::select! {
+            Ok(_league) => tokio::select! {
                 () = end.asked() => Ok(()),
                 never = bench.run() => match never {},
             },
-            failed => failed,
+            Err(failed) => Err(failed),
         },
         () = end.asked() => Ok(()),
     };

@@ -1,0 +1,170 @@
+//! This cluster as the federator sees and remembers it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+
+use crate::connect::Contexts;
+use crate::follow::What;
+use crate::kinds::{Kinds, Named, Served};
+use crate::model::{AmkoCluster, Further, Kind, Sight};
+use crate::names::NAMESPACE;
+use crate::plan::{Here, Lead, Plan};
+use crate::site::Site;
+
+/// The cluster that the federator is beside.
+pub(crate) struct Own {
+    site: Arc<Site>,
+    clusters: Sight<Vec<AmkoCluster>>,
+    contexts: Sight<Result<Contexts, String>>,
+    /// The Secret that `contexts` were read from.
+    secret: Option<Arc<DynamicObject>>,
+    further: Vec<Further>,
+    found: Kinds,
+    kinds: Vec<(Kind, Sight<()>)>,
+    had: BTreeSet<Kind>,
+    conflicts: BTreeSet<String>,
+}
+
+impl Own {
+    pub(crate) fn new(site: Arc<Site>) -> Own {
+        let found = Kinds::default();
+        Own {
+            site,
+            clusters: Sight::Pending,
+            contexts: Sight::Pending,
+            secret: None,
+            further: Vec::new(),
+            kinds: found.of(&[]),
+            found,
+            had: BTreeSet::new(),
+            conflicts: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Takes in what is seen now.
+    pub(crate) fn look(&mut self) {
+        self.clusters = match self.site.clusters().objects() {
+            Sight::Pending => Sight::Pending,
+            Sight::Lost(why) => Sight::Lost(why),
+            Sight::Seen(objects) => Sight::Seen(objects.iter().map(|one| AmkoCluster::read(one)).collect()),
+        };
+        if let Sight::Seen(clusters) = &self.clusters {
+            let ours = clusters.iter().find(|cluster| cluster.namespace == NAMESPACE && cluster.is_leader);
+            self.further = ours.map(|cluster| cluster.objects.clone()).unwrap_or_default();
+        }
+        self.kinds = self.found.of(&self.further);
+        let mut whats = vec![What::secret(), What::namespace()];
+        whats.extend(self.served_kinds().map(What::objects));
+        self.site.follow_also(&whats);
+        self.read_secret();
+    }
+
+    fn read_secret(&mut self) {
+        let secret = match self.site.objects(&What::secret()) {
+            // What was read before is used on: members need not be lost because we are for a moment.
+            Sight::Pending => return,
+            Sight::Lost(why) => {
+                self.contexts = Sight::Lost(why);
+                self.secret = None;
+                return;
+            }
+            Sight::Seen(objects) => objects.first().cloned(),
+        };
+        let version = |secret: &Option<Arc<DynamicObject>>| {
+            secret.as_ref().map(|secret| (secret.uid(), secret.resource_version()))
+        };
+        let known = matches!(self.contexts, Sight::Seen(_)) && version(&self.secret) == version(&secret);
+        if !known {
+            self.contexts = Sight::Seen(Contexts::read(secret.as_deref()));
+            self.secret = secret;
+        }
+    }
+
+    pub(crate) fn clusters(&self) -> &Sight<Vec<AmkoCluster>> {
+        &self.clusters
+    }
+
+    pub(crate) fn contexts(&self) -> Option<&Contexts> {
+        match &self.contexts {
+            Sight::Seen(Ok(contexts)) => Some(contexts),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &(Kind, Sight<()>)> {
+        self.kinds.iter()
+    }
+
+    pub(crate) fn served_kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.iter().filter(|(_, sight)| matches!(sight, Sight::Seen(()))).map(|(kind, _)| kind)
+    }
+
+    pub(crate) fn unknown_kinds(&mut self, now: Duration) -> Vec<Named> {
+        self.found.unknown(&self.further, now)
+    }
+
+    pub(crate) fn kind_found(&mut self, named: Named, answer: Result<Served, String>, again_at: Duration) {
+        self.found.answered(named, answer, again_at);
+    }
+
+    pub(crate) fn kinds_again_at(&self) -> Option<Duration> {
+        self.found.again_at(&self.further)
+    }
+
+    /// All that a plan needs to know.
+    pub(crate) fn here(&self) -> Here {
+        let objects = self.kinds.iter().map(|(kind, sight)| {
+            let objects = match sight {
+                Sight::Pending => Sight::Pending,
+                Sight::Lost(why) => Sight::Lost(why.clone()),
+                Sight::Seen(()) => self.site.objects(&What::objects(kind)),
+            };
+            (kind.clone(), objects)
+        });
+        let leaving = match self.site.objects(&What::namespace()) {
+            Sight::Seen(namespaces) => {
+                namespaces.iter().any(|namespace| namespace.metadata.deletion_timestamp.is_some())
+            }
+            Sight::Pending | Sight::Lost(_) => false,
+        };
+        Here {
+            clusters: self.clusters.clone(),
+            contexts: match &self.contexts {
+                Sight::Pending => Sight::Pending,
+                Sight::Lost(why) => Sight::Lost(why.clone()),
+                Sight::Seen(Err(why)) => Sight::Seen(Err(why.clone())),
+                Sight::Seen(Ok(contexts)) => Sight::Seen(Ok(contexts.names().cloned().collect())),
+            },
+            objects: objects.collect(),
+            had: self.had.clone(),
+            conflicts: self.conflicts.clone(),
+            leaving,
+        }
+    }
+
+    /// Keeps what the next plan has to know of this one.
+    pub(crate) fn remember(&mut self, plan: &Plan) {
+        self.conflicts.clone_from(&plan.conflicts);
+        match &plan.lead {
+            Lead::As(_) => {
+                for (kind, _) in &self.kinds {
+                    if matches!(self.site.objects(&What::objects(kind)), Sight::Seen(objects) if !objects.is_empty())
+                    {
+                        self.had.insert(kind.clone());
+                    }
+                }
+            }
+            // A rival changes nothing about what this leader had; not to lead does.
+            Lead::No if plan.conflicts.is_empty() => self.had.clear(),
+            Lead::No | Lead::Undecided => {}
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The seed's disasters, step by step: nothing is lost, and never two that federate.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{
+    ALL_WELL, CLIENTS, CONFIG, CONFIGS, FOLLOWER, LEASE, POLICIES, POLICY, VALID, World, config,
+};
+use crate::wire::Way;
+
+const SITES: [&str; 3] = ["a", "b", "c"];
+
+fn conflict(other: &str) -> String {
+    format!(
+        "member cluster validation = member cluster clients invalid \
+         (AMKO in cluster {other} is also a leader, conflicting state)"
+    )
+}
+
+const A_IS_LOST: &str = "member cluster validation = error in validating some member clusters \
+                         (error in getting AMKOCluster list for cluster a: the server gave no answer within 5 seconds)";
+
+/// The leader is lost, and `b` promoted after an edit there.
+async fn after_the_switch() -> World {
+    let mut world = World::settled(&SITES).await;
+    // The site is gone, and its federator with it.
+    world.set_ways("a", Way::Cut);
+    world.crash("a").await;
+    world
+        .at("b")
+        .patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"gslbLeader": {"controllerIP": "10.0.0.2"}}}))
+        .await;
+    world.at("b").set_leader(true).await;
+    world.says("b", &[VALID, CLIENTS, A_IS_LOST, CONFIG, POLICY]).await;
+    world.equals("b", "c").await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_fails_and_a_follower_takes_over() {
+    let world = after_the_switch().await;
+    world.at("b").patch(&format!("{POLICIES}/global-gdp"), json!({"spec": {"ttl": 77}})).await;
+    world.equals("b", "c").await;
+    assert!(world.leads("b"));
+    let lease = world.at("b").until(LEASE, |lease| lease.is_some()).await.unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "b");
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_leader_boots_up_and_is_demoted() {
+    let mut world = after_the_switch().await;
+    let before = world.written_to_others("a").len();
+    world.set_ways("a", Way::Open);
+    world.start("a");
+    world.says("a", &[VALID, CLIENTS, &conflict("b")]).await;
+    world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
+    assert_eq!(world.written_to_others("a").len(), before, "the old leader finds out before it writes");
+    // Nothing is federated while there are two, and nothing of either is lost.
+    let written = world.told();
+    world.at("b").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": 5}})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.told(), written);
+    assert_eq!(world.at("b").get(LEASE).await.unwrap()["spec"].get("holderIdentity"), None);
+    world.at("a").set_leader(false).await;
+    world.says("a", &[FOLLOWER]).await;
+    world.says("b", &ALL_WELL).await;
+    world.equal("b").await;
+    let copy = world.at("a").get(&format!("{CONFIGS}/gc-1")).await.unwrap();
+    assert_eq!(copy["spec"]["gslbLeader"]["controllerIP"], "10.0.0.2");
+    assert_eq!(copy["spec"]["refreshInterval"], 5);
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_leader_may_stay_and_the_new_one_step_back() {
+    let mut world = after_the_switch().await;
+    world.set_ways("a", Way::Open);
+    world.start("a");
+    world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
+    world.at("b").set_leader(false).await;
+    world.says("b", &[FOLLOWER]).await;
+    world.says("a", &ALL_WELL).await;
+    world.equal("a").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_stays_in_force_while_the_other_is_out_of_reach_and_over_a_restart() {
+    let mut world = after_the_switch().await;
+    world.set_ways("a", Way::Open);
+    world.start("a");
+    world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
+    world.set_ways("a", Way::Cut);
+    world.crash("b").await;
+    world.start("b");
+    let written = world.written_to_others("b").len();
+    world.at("b").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": 5}})).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
+    assert_eq!(world.written_to_others("b").len(), written);
+    // Stepping back and forth again says: the other is the one that was lost.
+    world.at("b").set_leader(false).await;
+    world.says("b", &[FOLLOWER]).await;
+    world.at("b").set_leader(true).await;
+    world.equals("b", "c").await;
+    world.set_ways("a", Way::Open);
+    world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
+    world.at("a").set_leader(false).await;
+    world.says("b", &ALL_WELL).await;
+    world.equal("b").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_leader_is_noticed_although_nothing_happens_here() {
+    let world = World::settled(&SITES).await;
+    world.rest().await;
+    let start = tokio::time::Instant::now();
+    world.at("c").set_leader(true).await;
+    world.says("a", &[VALID, CLIENTS, &conflict("c")]).await;
+    world.says("c", &[VALID, CLIENTS, &conflict("a")]).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    world.at("c").set_leader(false).await;
+    world.says("a", &ALL_WELL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_made_anew_and_empty_deletes_nothing() {
+    let mut world = World::settled(&SITES).await;
+    world.crash("a").await;
+    // A cluster built anew: its AMKOCluster is back before its configuration.
+    let fresh = crate::harness::amko_cluster("a", true, &SITES);
+    world.at("a").delete(crate::harness::CLUSTER).await;
+    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
+    world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
+    world.at("a").create(crate::harness::CLUSTERS, fresh).await;
+    world.start("a");
+    let held = |stage: &str, kind: &str| {
+        format!(
+            "{stage} Federation = failure in federation (no {kind} object is present in the current cluster, and there was \
+             none since it became leader; those in b, c are left alone: create one here, or delete them there)"
+        )
+    };
+    let members = "member cluster validation = validated all member clusters";
+    world
+        .says(
+            "a",
+            &[
+                VALID,
+                CLIENTS,
+                members,
+                &held("GSLBConfig", "GSLBConfig"),
+                &held("GDP", "GlobalDeploymentPolicy"),
+            ],
+        )
+        .await;
+    world.rest().await;
+    assert_eq!(world.at("b").items(CONFIGS).await.len(), 1);
+    world.at("a").create(CONFIGS, config("gc-1", 42)).await;
+    world.at("a").create(POLICIES, crate::harness::policy("other", 42)).await;
+    world.equal("a").await;
+    world.says("a", &ALL_WELL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn uninstalling_the_leader_leaves_the_followers_alone() {
+    let world = World::settled(&SITES).await;
+    // Nobody empties the namespace here: its objects go one by one, as a namespace controller has it.
+    world.at("a").delete("/api/v1/namespaces/avi-system").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
+    world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for name in ["b", "c"] {
+        assert_eq!(world.at(name).items(CONFIGS).await.len(), 1);
+        assert_eq!(world.at(name).items(POLICIES).await.len(), 1);
+    }
+}

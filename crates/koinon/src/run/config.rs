@@ -1,0 +1,78 @@
+//! `koinon run config`: AMKO's configuration, from the cluster that leads to all that follow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use koinon_apiserver::context::Context;
+use koinon_config::{Config, Lead, Metrics, Options, by_kubeconfig};
+use koinon_control::Clock;
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use super::{Common, Health, Monitor};
+use crate::flags::duration;
+use crate::host::Ending;
+
+/// Replicas of this role contend for this Lease.
+const LEASE: &str = "koinon-config";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How often every cluster is looked at even if nothing seems to happen
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    probe_every: Duration,
+    /// A call to a cluster that takes longer has failed
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    call_timeout: Duration,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    anyhow::ensure!(!args.probe_every.is_zero(), "--probe-every must be longer than nothing");
+    anyhow::ensure!(!args.call_timeout.is_zero(), "--call-timeout must be longer than nothing");
+    let election = &args.common.election;
+    let options = Options {
+        deadline: args.call_timeout,
+        probe_every: args.probe_every,
+        lease_duration: election.timing()?.lease_duration,
+    };
+    let config = args.common.cluster.config().await?;
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let lead = watch::Sender::new(Lead::Undecided);
+    let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), Health::default());
+    metrics.register(&mut registry);
+    let (working, leads) = (Arc::new(AtomicBool::new(false)), lead.subscribe());
+    let works = working.clone();
+    health.require(move || match &*leads.borrow() {
+        // A replica that waits for its turn is as ready as it can be.
+        Lead::Undecided if works.load(Ordering::Relaxed) => {
+            Err("whether this cluster leads is not known yet".into())
+        }
+        _ => Ok(()),
+    });
+    let leads = lead.subscribe();
+    health.require_of_leader(move || match &*leads.borrow() {
+        Lead::As(_) => Ok(()),
+        Lead::No => Err("this cluster does not lead".into()),
+        Lead::Undecided => Err("whether this cluster leads is not known yet".into()),
+    });
+    let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let end = Ending::new()?;
+    println!("ready: configuration is federated beside {server}, until Ctrl-C");
+    let context = Context::real();
+    let clock = Clock::new(move || context.now());
+    election
+        .run(client.clone(), LEASE, &end, || {
+            working.store(true, Ordering::Relaxed);
+            Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone())
+                .metrics(metrics.clone())
+                .telling(lead.clone())
+                .run(end.asked())
+        })
+        .await
+}

@@ -1,0 +1,90 @@
+//! One of several replicas of a role works at a time.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use koinon_apiserver::context::Context;
+use koinon_control::Clock;
+use koinon_fleet::election::campaign::identity;
+use koinon_fleet::election::{Campaign, Timing, while_leading};
+use kube::{Api, Client};
+use tokio::sync::watch;
+
+use crate::flags::duration;
+use crate::host::Ending;
+
+/// Leases of replicas are where those of other controllers are: that namespace is always there.
+const NAMESPACE: &str = "kube-system";
+
+/// How replicas take turns.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Election among replicas")]
+pub(crate) struct Election {
+    /// A lease that was not renewed for so long may be taken
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    lease_duration: Duration,
+    /// Who could not renew for so long leads no more
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    renew_deadline: Duration,
+    /// Between two attempts to take or renew the lease
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    retry_period: Duration,
+}
+
+impl Election {
+    pub(crate) fn timing(&self) -> anyhow::Result<Timing> {
+        let timing = Timing {
+            lease_duration: self.lease_duration,
+            renew_deadline: self.renew_deadline,
+            retry_period: self.retry_period,
+        };
+        timing.check().map_err(anyhow::Error::msg)?;
+        Ok(timing)
+    }
+
+    /// Runs a role while this replica is the one whose turn it is, until the end was asked for and the role has
+    /// ended in good order.
+    pub(crate) async fn run<F>(
+        &self,
+        client: Client,
+        lease: &str,
+        end: &Ending,
+        role: impl Fn() -> F,
+    ) -> anyhow::Result<()>
+    where
+        F: Future<Output = ()>,
+    {
+        let context = Context::real();
+        let me = identity(&std::process::id().to_string(), &context.uid());
+        let clock = Clock::new(move || context.now());
+        let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
+        let campaign = Campaign::new(leases, lease, &me, self.timing()?, clock);
+        let running = watch::Sender::new(false);
+        let over = async {
+            end.asked().await;
+            let _ = running.subscribe().wait_for(|running| !running).await;
+        };
+        while_leading(campaign, over, |_| async {
+            let _working = Working::new(&running);
+            role().await;
+        })
+        .await;
+        Ok(())
+    }
+}
+
+/// Says that the role runs for as long as this lives.
+struct Working<'a>(&'a watch::Sender<bool>);
+
+impl Working<'_> {
+    fn new(running: &watch::Sender<bool>) -> Working<'_> {
+        running.send_replace(true);
+        Working(running)
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
+}

@@ -1,0 +1,78 @@
+//! The members of `up` as a federation: written down, watched over, and worked with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use koinon_api::names::SYSTEM_NAMESPACE;
+use koinon_apiserver::auth::kubeconfig::{self, Entry, Login};
+use koinon_apiserver::auth::pki::Authority;
+use koinon_cluster::Clock;
+use koinon_fleet::health::Thresholds;
+use koinon_fleet::membership::controller::Kind;
+use koinon_fleet::membership::{self, Controller, Recruit};
+use koinon_fleet::{ClusterId, Fleet, Metrics, Options};
+use kube::Client;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::site::Site;
+
+/// The federation at work; it ends when this is dropped.
+pub(super) struct League {
+    task: JoinHandle<()>,
+}
+
+/// What the federation knows of its own API server and its members.
+pub(super) struct Ground<'a> {
+    pub(super) federation: &'a Arc<Site>,
+    pub(super) members: &'a [Arc<Site>],
+    pub(super) authority: &'a Authority,
+    pub(super) url: &'a str,
+    pub(super) clock: Clock,
+}
+
+impl League {
+    /// Writes the members down and begins to look after them.
+    pub(super) async fn start(ground: Ground<'_>, thresholds: Thresholds) -> anyhow::Result<League> {
+        let client = Client::new(ground.federation.from_federation(), "default");
+        let recruits = recruits(&ground)?;
+        membership::enlist(&client, &recruits).await.context("the members cannot be written down")?;
+        // Members of this process are reached without a socket, over a wire that `koinon lab` can cut.
+        let direct: BTreeMap<ClusterId, Client> =
+            recruits.into_iter().map(|recruit| (recruit.name, recruit.client)).collect();
+        let options = Options { thresholds, ..Options::default() };
+        let fleet = Fleet::new(options, Metrics::default(), ground.clock);
+        let controller = Controller::new(client, SYSTEM_NAMESPACE, Kind::Federation, fleet).direct(direct);
+        let task = tokio::spawn(async move { controller.run().await });
+        Ok(League { task })
+    }
+}
+
+impl Drop for League {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn recruits(ground: &Ground<'_>) -> anyhow::Result<Vec<Recruit>> {
+    ground
+        .members
+        .iter()
+        .map(|member| {
+            let name = ClusterId::new(member.name())?;
+            let server = format!("{}/clusters/{name}", ground.url);
+            // Whoever runs a role by hand beside `up` logs in with this, as the administrator.
+            let entry = Entry {
+                name: name.as_str(),
+                server: &server,
+                authority: ground.authority.certificate(),
+                login: Login::Certificate(ground.authority.admin()),
+                namespace: None,
+            };
+            let login = json!({"kubeconfig": kubeconfig::render(&[entry], name.as_str())});
+            let client = Client::new(member.from_federation(), "default");
+            Ok(Recruit { name, server, login, client })
+        })
+        .collect()
+}
