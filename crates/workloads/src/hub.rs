@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::deletion::{self, Deletions};
 use crate::members::{Kind, Members};
@@ -68,5 +68,19 @@ impl Hub {
         let api: Api<K> = Api::namespaced(self.federation.clone(), &object.namespace().unwrap_or_default());
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         within_deadline(api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await.map(Some)
+    }
+
+    /// Changes status and annotations: both through the status, as an annotation that is written otherwise makes a new
+    /// generation of a Deployment.
+    pub(crate) async fn patch_status<K>(&self, object: &K, patch: Value) -> Result<K, call::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.federation.clone(), &object.namespace().unwrap_or_default());
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        within_deadline(api.patch_status(&object.name_any(), &params, &Patch::Merge(patch))).await
     }
 }

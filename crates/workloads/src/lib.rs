@@ -13,6 +13,7 @@
 
 mod content;
 mod deletion;
+mod deployments;
 mod digest;
 mod hub;
 mod intent;

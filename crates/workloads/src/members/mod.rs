@@ -1,5 +1,6 @@
 //! What is known of the members: their objects in counts, and the pods there that wait for a node.
 
+mod deployment;
 pub(crate) mod records;
 mod waiting;
 
@@ -10,6 +11,7 @@ use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use koinon_fleet::{Fleet, Index, Knowledge, Member, News, Phase, Record, Selection};
 
+pub(crate) use self::deployment::DeploymentRecord;
 pub(crate) use self::records::{Kind, SetRecord};
 use self::waiting::{Told, Waiting};
 use crate::rollout::Reach;
@@ -27,6 +29,7 @@ pub(crate) enum Change<'a> {
 pub(crate) struct Members {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) sets: Arc<Index<SetRecord>>,
+    pub(crate) deployments: Arc<Index<DeploymentRecord>>,
     pub(crate) waiting: Waiting,
 }
 
@@ -39,7 +42,8 @@ impl Members {
         let pods = told.clone();
         Members {
             fleet,
-            sets: heard(Kind::ReplicaSet, told),
+            sets: heard(Kind::ReplicaSet, told.clone()),
+            deployments: heard(Kind::Deployment, told),
             waiting: Waiting::new(move |what| {
                 pods(match what {
                     Told::Workload(kind, key) => Change::Workload(kind, key),
@@ -56,6 +60,7 @@ impl Members {
         let without_node = Selection { fields: Some("spec.nodeName=".into()), ..Selection::default() };
         tokio::select! {
             never = self.fleet.follow(self.sets.clone(), ours(), |member| member.all()) => never,
+            never = self.fleet.follow(self.deployments.clone(), ours(), |member| member.all()) => never,
             never = self.fleet.follow(self.waiting.index.clone(), without_node, |member| member.all()) => never,
         }
     }

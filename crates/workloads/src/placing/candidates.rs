@@ -45,6 +45,7 @@ fn candidate(member: &Member, stuck: Stuck, last: Option<&ClusterPlacement>, set
     if let Some(last) = last.filter(|last| settled && last.state != ClusterState::Offline) {
         candidate.existing = last.desired;
     }
+    candidate.capacity = candidate.capacity.into_iter().chain(member.room).min();
     if member.refusals >= REFUSALS {
         let has = member.local.map_or(0, |local| local.spec_replicas - stuck.all()).max(0);
         candidate.capacity = Some(candidate.capacity.map_or(has, |room| room.min(has)));

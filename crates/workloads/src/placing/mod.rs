@@ -64,6 +64,8 @@ pub struct Member {
     pub waiting: Vec<Timestamp>,
     /// How often in a row it refused what was written to it.
     pub refusals: u32,
+    /// How much fits there, where that is known though nothing shows it at the moment.
+    pub room: Option<i64>,
 }
 
 /// A member's object in counts.
@@ -103,6 +105,17 @@ pub struct Spot {
     pub stuck: Stuck,
     /// What keeps it from what it should have in the end.
     pub held: Option<Held>,
+}
+
+impl Spot {
+    /// The share as it is now, on the way to the one in the end.
+    pub fn share_now(&self) -> Share {
+        let probes = self.share.overflow.min(planner::PROBES).min(self.now);
+        if self.now == self.share.spec_replicas() {
+            return self.share.clone();
+        }
+        Share { replicas: self.now - probes, overflow: probes, reason: self.share.reason.clone() }
+    }
 }
 
 /// Decides what each cluster should have in the end, and what its object should ask for now. `before` is where the replicas

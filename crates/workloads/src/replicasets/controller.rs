@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
-use koinon_api::names::{MANAGER, workloads};
-use koinon_control::call::{self, within_deadline};
+use koinon_api::names::workloads;
+use koinon_control::call;
 use koinon_control::queue::Next;
 use koinon_control::{Key, View};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::plan::{Plan, Refused, Rules, Seen, Wish, plan};
 use crate::hub::Hub;
 use crate::members::{Kind, SetRecord};
-use crate::writing::{Has, Order, Place, Writer};
+use crate::writing::{Count, Has, Order, Place, Template, Writer};
 
 /// The controller of federated ReplicaSets.
 pub(crate) struct Controller {
@@ -119,7 +118,7 @@ impl Controller {
     fn orders(&self, set: &ReplicaSet, wish: &Wish, plan: &Plan) -> Vec<Order> {
         let order = |(name, write): (&String, &super::plan::Write)| {
             let mut manifest = wish.manifest.clone();
-            if let crate::writing::Count::Of(replicas) = write.count {
+            if let Count::Of(replicas) = write.count {
                 manifest["spec"]["replicas"] = replicas.into();
             }
             Some(Order {
@@ -128,6 +127,7 @@ impl Controller {
                 manifest,
                 content: wish.content,
                 count: write.count,
+                template: Template::Said(None),
                 why: write.why,
                 about: set.object_ref(&()),
             })
@@ -155,11 +155,7 @@ impl Controller {
             },
             "status": status,
         });
-        let api: Api<ReplicaSet> =
-            Api::namespaced(self.hub.federation.clone(), &set.namespace().unwrap_or_default());
-        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-        let answer =
-            within_deadline(api.patch_status(&set.name_any(), &params, &Patch::Merge(patch))).await?;
+        let answer = self.hub.patch_status(set, patch).await?;
         self.tell(set, plan);
         self.view.learn(answer);
         Ok(())

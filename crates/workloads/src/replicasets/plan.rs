@@ -119,6 +119,7 @@ impl Seen {
             local,
             waiting: self.waiting.clone(),
             refusals: self.refused.as_ref().map_or(0, |refused| refused.times),
+            room: None,
         }
     }
 }

@@ -9,14 +9,22 @@ use koinon_fleet::member::Error;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The manager of every field that we write, and the namespace and name of what is written.
+/// One object in one member.
 pub(crate) struct Target<'a> {
     pub(crate) client: &'a MemberClient,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
+}
+
+/// What a member keeps of what it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keep {
+    pub(crate) count: bool,
+    pub(crate) template: bool,
 }
 
 /// What the member has now, and how that came about.
@@ -65,20 +73,27 @@ impl Target<'_> {
         }
     }
 
-    /// Like [`Target::apply`] for an object that is there, but leaves it the count that it has.
-    pub(crate) async fn apply_beside_count<K>(&self, manifest: &Value) -> Result<Applied<K>, Failure>
+    /// Like [`Target::apply`] for an object that is there and keeps some of what it has.
+    pub(crate) async fn apply_keeping<K>(&self, manifest: &Value, keep: Keep) -> Result<Applied<K>, Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone
             + DeserializeOwned
             + Debug
-            + serde::Serialize,
+            + Serialize,
     {
-        // A count that only we own would be reset if we stopped to say it, so what is there is said again, provided that
-        // nobody changed it meanwhile.
+        // What only we own would be reset if we stopped to say it, so what is there is said again, provided that nobody
+        // changed it meanwhile.
         let there: K = self.client.call(self.api().get(self.name)).await?;
+        let mut spec =
+            serde_json::to_value(&there).map(|mut object| object["spec"].take()).unwrap_or_default();
         let mut manifest = manifest.clone();
-        manifest["spec"]["replicas"] = spec_of(&there)["replicas"].clone();
+        if keep.count {
+            manifest["spec"]["replicas"] = spec["replicas"].take();
+        }
+        if keep.template {
+            manifest["spec"]["template"] = spec["template"].take();
+        }
         manifest["metadata"]["resourceVersion"] = there.resource_version().into();
         let object = self.patch(&manifest, true).await?;
         Ok(Applied { object, overwrote: false })
@@ -156,8 +171,4 @@ impl Target<'_> {
             _ => Ok(()),
         }
     }
-}
-
-fn spec_of(object: &impl serde::Serialize) -> Value {
-    serde_json::to_value(object).map(|mut object| object["spec"].take()).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! What was written to members and how they took it, as far as the next decision has to know.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -26,12 +27,13 @@ pub(crate) struct Ledger {
 }
 
 /// What a member last took from us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Taken {
     content: u64,
     /// What it made of that: defaults of its own, and what others added.
     actual: u64,
     replicas: Option<i64>,
+    template: Option<Arc<str>>,
 }
 
 /// How what a member has, apart from its count, compares with what it should.
@@ -77,10 +79,28 @@ impl Ledger {
         self.on_their_way.lock().remove(place);
     }
 
-    /// The member took `content` with a count, and has `actual` now.
-    pub(super) fn taken(&self, place: &Place, content: u64, actual: u64, replicas: Option<i64>) {
+    /// The member took `content` with a count and the template of this name, and has `actual` now.
+    pub(super) fn taken(
+        &self,
+        place: &Place,
+        content: u64,
+        actual: u64,
+        replicas: Option<i64>,
+        template: Option<Arc<str>>,
+    ) {
         self.refusals.lock().remove(place);
-        self.taken.lock().insert(place.clone(), Taken { content, actual, replicas });
+        self.taken.lock().insert(place.clone(), Taken { content, actual, replicas, template });
+    }
+
+    /// Somebody took `content`, and has `actual` now.
+    pub(crate) fn note(&self, place: &Place, content: u64, actual: u64) {
+        self.taken(place, content, actual, None, None);
+    }
+
+    /// The name of the template that a member took, as long as it has what it took.
+    pub(crate) fn template(&self, place: &Place, actual: u64) -> Option<Arc<str>> {
+        let taken = self.taken.lock();
+        taken.get(place).filter(|taken| taken.actual == actual).and_then(|taken| taken.template.clone())
     }
 
     /// How what a member has, `actual`, compares with `content`.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-pub(crate) use self::apply::{Failure, Target};
+use self::apply::{Failure, Keep, Target};
 pub(crate) use self::ledger::{Has, Ledger, Place};
 use crate::members::Kind;
 
@@ -45,6 +45,15 @@ pub(crate) enum Count {
     AsItIs,
 }
 
+/// Where the pod template comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Template {
+    /// It is in the manifest, and known by this name where templates have names.
+    Said(Option<Arc<str>>),
+    /// The member keeps its own.
+    AsItIs,
+}
+
 impl Count {
     fn ours(self) -> Option<i64> {
         match self {
@@ -63,6 +72,7 @@ pub(crate) struct Order {
     /// Stands for the manifest, apart from its count.
     pub(crate) content: u64,
     pub(crate) count: Count,
+    pub(crate) template: Template,
     pub(crate) why: Why,
     /// The federated object, for events.
     pub(crate) about: ObjectReference,
@@ -147,14 +157,20 @@ impl<R: Written> Desk<R> {
         let target =
             Target { client: order.member.client(), namespace: &order.key.namespace, name: &order.key.name };
         let there = matches!(order.why, Why::Changed | Why::Drifted);
-        let outcome = match order.count {
-            Count::AsItIs if there => target.apply_beside_count::<R::Object>(&order.manifest).await,
-            Count::Of(_) | Count::AsItIs => target.apply::<R::Object>(&order.manifest, there).await,
+        let keep = Keep { count: order.count == Count::AsItIs, template: order.template == Template::AsItIs };
+        let outcome = if there && (keep.count || keep.template) {
+            target.apply_keeping::<R::Object>(&order.manifest, keep).await
+        } else {
+            target.apply::<R::Object>(&order.manifest, there).await
         };
         match outcome {
             Ok(applied) => {
                 let actual = R::fold(&applied.object).map_or(order.content, |record| record.content());
-                self.ledger.taken(&place, order.content, actual, order.count.ours());
+                let template = match &order.template {
+                    Template::Said(name) => name.clone(),
+                    Template::AsItIs => None,
+                };
+                self.ledger.taken(&place, order.content, actual, order.count.ours(), template);
                 self.index.learn(order.member.name(), &applied.object);
                 self.tell(&order, applied.overwrote);
                 self.ledger.answered(&place);
@@ -207,7 +223,7 @@ impl<R: Written> Desk<R> {
                 other => other.to_string(),
             };
             self.ledger.refused(place, order.content, &message);
-            let told = format!("cluster {name} {message}");
+            let told = format!("cluster {name}: {message}");
             self.recorder.tell_about(order.about.clone(), Weight::Warning, "Refused", told);
         }
         if let Failure::Replacing = failure {

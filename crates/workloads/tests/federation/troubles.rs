@@ -17,7 +17,7 @@ async fn replicas_go_elsewhere_while_a_member_refuses_and_come_back() {
         .refuse(|method, path| (method == Method::PATCH && path.contains("replicasets")).then_some(403));
     world.create_set(12, Some(EVEN)).await;
     world.until_layout(WEB, "a=6 b=6").await;
-    world.until_event("Refused: cluster c refused: no such thing here").await;
+    world.until_event("Refused: cluster c: refused: no such thing here").await;
     let web = world.until(WEB, "the failure shows", |web| !web["status"]["conditions"].is_null()).await;
     assert_eq!(web["status"]["conditions"][0]["type"], "ReplicaFailure");
     assert!(placement(&web)["clusters"]["c"]["why"].as_str().unwrap().contains("no such thing here"));
@@ -60,13 +60,19 @@ async fn what_is_in_the_way_is_overwritten_and_its_pods_stay() {
 #[tokio::test(start_paused = true)]
 async fn what_belongs_to_somebody_there_is_left_alone() {
     let world = World::new(&[("a", 110), ("b", 110)]).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    world.members["b"].create(maps, json!({"metadata": {"name": "shop"}})).await;
+    let shop = world.members["b"].get(&format!("{maps}/shop")).await.unwrap();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "shop", "uid": shop["metadata"]["uid"], "controller": true});
     let mut owned = set("web", 1, None);
-    owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop", "uid": "1", "controller": true}]);
+    owned["metadata"]["ownerReferences"] = json!([owner]);
     world.members["b"].create(SETS, owned).await;
     world.create_set(4, Some(EVEN)).await;
-    world.until_event("Refused: cluster b the object of this name there belongs to Deployment shop").await;
-    // Its garbage collector finds no such owner; until then nothing was touched.
+    world.until_event("Refused: cluster b: the object of this name there belongs to ConfigMap shop").await;
+    world.until_layout(WEB, "a=4 b=1").await;
+    world.members["b"].delete(WEB, "Background").await;
     world.until_layout(WEB, "a=2 b=2").await;
+    world.rest().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,6 +66,7 @@ impl Cluster {
             }),
             waiting: self.waiting.iter().copied().map(at).collect(),
             refusals: 0,
+            room: None,
         }
     }
 }
