@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use koinon_cluster::kubelet::Settings;
 use koinon_fleet::health::Thresholds;
+use koinon_workloads::placing::Surge;
 
 /// The simulated nodes of a cluster, and the pace of their pods.
 #[derive(Debug, clap::Args)]
@@ -74,6 +75,24 @@ impl Health {
             offline_after: self.offline_after,
             online_after: self.online_after,
         }
+    }
+}
+
+/// How replicas are spread over members, and moved.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Spreading of replicas")]
+pub(crate) struct Spreading {
+    /// A pod that found no node for so long is stuck, and its replica goes elsewhere
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    unschedulable_after: Duration,
+    /// How many more replicas there may be while some move: a number or a part
+    #[arg(long, value_name = "N|P%", default_value = "25%")]
+    max_surge: Surge,
+}
+
+impl Spreading {
+    pub(crate) fn options(&self) -> koinon_workloads::Options {
+        koinon_workloads::Options { unschedulable_after: self.unschedulable_after, max_surge: self.max_surge }
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             url: &url,
             clock,
         };
-        let league = League::start(ground, args.health.thresholds()).await?;
+        let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
         write_kubeconfig(&folder, &authority, &url, &members)?;
         let file = folder.path().join("kubeconfig");
         println!(
