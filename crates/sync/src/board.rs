@@ -18,8 +18,9 @@ use crate::pipeline::Pipeline;
 use crate::report::Reporter;
 
 /// The link to one API server, as those who use it find it.
-#[derive(Default)]
 pub(crate) struct Link {
+    /// `cloud` or `robot`.
+    place: &'static str,
     state: Mutex<LinkState>,
 }
 
@@ -30,19 +31,32 @@ struct LinkState {
 }
 
 impl Link {
+    fn to(place: &'static str) -> Arc<Link> {
+        Arc::new(Link { place, state: Mutex::default() })
+    }
+
     /// The server answered. Says whether it did not before.
     pub(crate) fn reached(&self) -> bool {
         let mut state = self.state.lock();
         state.last_contact = Some(Instant::now());
-        state.failure.take().is_some()
+        let back = state.failure.take().is_some();
+        if back {
+            tracing::info!(place = self.place, "the API server answers again");
+        }
+        back
     }
 
     /// The server did not answer, or does not want us.
     pub(crate) fn failed(&self, error: &call::Error) {
-        let why = error.to_string();
+        let mut why = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(deeper) = cause {
+            why = format!("{why}: {deeper}");
+            cause = deeper.source();
+        }
         let mut state = self.state.lock();
         if state.failure.is_none() {
-            tracing::warn!(error = why, "an API server does not answer as it should");
+            tracing::warn!(place = self.place, error = why, "the API server does not answer as it should");
         }
         state.failure = Some(why);
     }
@@ -58,12 +72,22 @@ impl Link {
 }
 
 /// Everything that can be seen.
-#[derive(Default)]
 pub(crate) struct Board {
     pub(crate) cloud: Arc<Link>,
     pub(crate) robot: Arc<Link>,
     crds: Mutex<BTreeMap<String, Entry>>,
     rival: Mutex<Option<String>>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Board {
+            cloud: Link::to("cloud"),
+            robot: Link::to("robot"),
+            crds: Mutex::default(),
+            rival: Mutex::default(),
+        }
+    }
 }
 
 struct Entry {

@@ -59,6 +59,18 @@ impl Default for Options {
 )]
 pub struct BadName(String);
 
+/// Checks a robot's name: empty, or what a label can carry.
+pub fn check_name(name: &str) -> Result<(), BadName> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric();
+    let inner = |letter: char| plain(letter) || matches!(letter, '-' | '_' | '.');
+    let ends = [name.chars().next(), name.chars().next_back()];
+    if name.len() <= 63 && name.chars().all(inner) && ends.into_iter().flatten().all(plain) {
+        Ok(())
+    } else {
+        Err(BadName(name.into()))
+    }
+}
+
 /// Custom resources kept in step between the cloud and one robot.
 pub struct Sync {
     options: Options,
@@ -92,16 +104,7 @@ impl Handle {
 impl Sync {
     /// A sync between two API servers, which does nothing until it is run.
     pub fn new(options: Options, cloud: Access, robot: Access, clock: Clock) -> Result<Sync, BadName> {
-        let name = options.robot.as_str();
-        let plain = |letter: char| letter.is_ascii_alphanumeric();
-        let inner = |letter: char| plain(letter) || matches!(letter, '-' | '_' | '.');
-        if name.len() > 63
-            || !name.chars().all(inner)
-            || name.starts_with(|letter| !plain(letter))
-            || name.ends_with(|letter| !plain(letter))
-        {
-            return Err(BadName(options.robot));
-        }
+        check_name(&options.robot)?;
         let Handle { board, metrics } = Handle::default();
         Ok(Sync { options, cloud, robot, clock, board, metrics })
     }

@@ -40,4 +40,4 @@ mod side;
 
 pub use access::Access;
 pub use board::{CrdView, LinkView, View};
-pub use engine::{BadName, Handle, Options, Sync};
+pub use engine::{BadName, Handle, Options, Sync, check_name};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
-use koinon_sync::{Access, Handle, Options, Sync};
+use koinon_sync::{Access, BadName, Handle, Options, Sync};
 use prometheus_client::registry::Registry;
 
 use super::{Cluster, Common, Health, Monitor};
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
     /// The robot's name, as objects carry it in the label cloudrobotics.com/robot-name
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = robot_name)]
     robot_name: String,
     /// The kubeconfig of the cloud
     #[arg(long, value_name = "FILE")]
@@ -74,7 +74,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let (cloud, robot) = (access(cloud).await?, access(robot).await?);
     let context = Context::real();
     let clock = Clock::new(move || context.now());
-    // Said before the first turn: a name that no label can carry is bad usage.
     let make = || Sync::new(options.clone(), cloud.clone(), robot.clone(), clock.clone());
     make()?;
     println!("ready: custom resources are synced between {above} and {beside}, until Ctrl-C");
@@ -101,6 +100,10 @@ async fn access(cluster: Cluster) -> anyhow::Result<Access> {
         let cluster = cluster.clone();
         async move { cluster.client().await.map_err(|error| format!("{error:#}")) }.boxed()
     }))
+}
+
+fn robot_name(text: &str) -> Result<String, BadName> {
+    koinon_sync::check_name(text).map(|()| text.to_owned())
 }
 
 fn percent(text: &str) -> Result<u8, String> {
