@@ -27,6 +27,7 @@ const LONG: Duration = Duration::from_secs(1800);
 const QUIET: Duration = Duration::from_secs(200);
 
 pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+pub(crate) const DEPLOY: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 pub(crate) const PREFERENCES: &str = "federation.kubernetes.io/replica-set-preferences";
 pub(crate) const WEB: &str = "/apis/apps/v1/namespaces/default/replicasets/web";
 
@@ -198,6 +199,27 @@ impl World {
         self.federation.create(SETS, set("web", replicas, preferences)).await;
     }
 
+    /// Makes the federated Deployment `web`.
+    pub(crate) async fn create_deployment(&self, deploy: Deploy<'_>) {
+        let labels = json!({"app": "web"});
+        let body = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "annotations": deploy.annotations},
+            "spec": {
+                "replicas": deploy.replicas,
+                "progressDeadlineSeconds": deploy.deadline,
+                "revisionHistoryLimit": deploy.history,
+                "strategy": deploy.strategy,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "web", "image": deploy.image}]},
+                },
+            },
+        });
+        self.federation.create("/apis/apps/v1/namespaces/default/deployments", body).await;
+    }
+
     /// What each member's `web` asks for, and of that is available.
     pub(crate) async fn layout(&self, path: &str) -> String {
         let mut layout = Vec::new();
@@ -276,6 +298,11 @@ impl World {
         self.sum(path, |found| &found["spec"]["replicas"]).await
     }
 
+    /// How many pods of `web` there are in all members.
+    pub(crate) async fn pods(&self, path: &str) -> i64 {
+        self.sum(path, |found| &found["status"]["replicas"]).await
+    }
+
     async fn sum(&self, path: &str, count: impl Fn(&Value) -> &Value) -> i64 {
         let mut sum = 0;
         for site in self.members.values() {
@@ -283,6 +310,23 @@ impl World {
             sum += count(&found).as_i64().unwrap_or(0);
         }
         sum
+    }
+}
+
+/// A federated Deployment.
+pub(crate) struct Deploy<'a> {
+    pub(crate) replicas: i64,
+    pub(crate) image: &'a str,
+    pub(crate) deadline: i64,
+    pub(crate) history: i64,
+    pub(crate) strategy: Value,
+    pub(crate) annotations: Value,
+}
+
+impl Default for Deploy<'_> {
+    fn default() -> Self {
+        let strategy = json!({"type": "RollingUpdate"});
+        Deploy { replicas: 1, image: "web:1", deadline: 600, history: 10, strategy, annotations: json!({}) }
     }
 }
 

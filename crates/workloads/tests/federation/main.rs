@@ -4,6 +4,7 @@ mod crashing;
 mod deleting;
 mod harness;
 mod moving;
+mod rolling;
 mod spreading;
 mod troubles;
 mod wire;
