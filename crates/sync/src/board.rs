@@ -120,7 +120,7 @@ pub struct CrdView {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub problems: BTreeMap<&'static str, String>,
     #[serde(skip)]
-    lanes: Vec<(Direction, usize, Duration, usize)>,
+    lanes: Vec<LaneView>,
 }
 
 /// Everything that can be seen of a running sync.
@@ -228,15 +228,19 @@ impl fmt::Debug for Gauges {
 }
 
 type Labels = Vec<(&'static str, String)>;
+/// Name, help, and values by label.
+type Gauge = (&'static str, &'static str, Vec<(Labels, f64)>);
+/// A direction: how many wait, since when, and how many failed.
+type LaneView = (Direction, usize, Duration, usize);
 
 impl Gauges {
     /// Every gauge: name, help, and its values by label.
-    fn all(&self) -> Vec<(&'static str, &'static str, Vec<(Labels, f64)>)> {
+    fn all(&self) -> Vec<Gauge> {
         let view = self.0.view();
         let of_crds = |value: &dyn Fn(&CrdView) -> f64| {
             view.crds.iter().map(|(name, crd)| (vec![("crd", name.clone())], value(crd))).collect::<Vec<_>>()
         };
-        let of_lanes = |value: &dyn Fn(&(Direction, usize, Duration, usize)) -> f64| {
+        let of_lanes = |value: &dyn Fn(&LaneView) -> f64| {
             let lanes =
                 view.crds.iter().flat_map(|(name, crd)| crd.lanes.iter().map(move |lane| (name, lane)));
             lanes

@@ -359,7 +359,7 @@ impl Keeper {
                     }
                     let pipeline = Arc::new(self.pipeline(&agreement));
                     self.board.started(&pipeline);
-                    pipeline.run().await;
+                    Box::pin(pipeline.run()).await;
                 }
                 Err(Misfit::Unknown(error)) => self.board.cloud.failed(&error),
                 Err(misfit) => {

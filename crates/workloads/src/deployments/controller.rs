@@ -93,7 +93,7 @@ impl Controller {
         let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         self.make_shadows(&deployment, &decision).await?;
-        if Some(&decision.plan.record) != read::record(&deployment).as_ref().or(Some(&Record::default())) {
+        if Some(&decision.plan.record) != Some(&read::record(&deployment).unwrap_or_default()) {
             deployment = self.write_record(&deployment, &decision).await?;
             if let Some(told) = story::started(&decision.plan) {
                 self.hub.recorder.tell(&*deployment, told.weight, told.reason, told.message);
