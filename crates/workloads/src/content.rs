@@ -57,6 +57,21 @@ pub(crate) fn of_manifest(manifest: &Value) -> u64 {
     digest(&json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec}))
 }
 
+/// Whether two statuses say the same. Servers leave out counts that are zero.
+pub(crate) fn is_same_status(one: &impl Serialize, other: &impl Serialize) -> bool {
+    let counts = |status: Value| match status {
+        Value::Object(mut fields) => {
+            fields.retain(|_, value| !value.is_null() && *value != 0);
+            Value::Object(fields)
+        }
+        other => other,
+    };
+    match (serde_json::to_value(one), serde_json::to_value(other)) {
+        (Ok(one), Ok(other)) => counts(one) == counts(other),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -86,5 +101,14 @@ mod tests {
         let all = all.into_iter().map(|name| (name.to_owned(), String::new())).collect();
         assert_eq!(annotations(Some(&all)).into_keys().collect::<Vec<_>>(), ["team"]);
         assert_eq!(labels(None)[MANAGED_BY], MANAGER);
+    }
+
+    #[test]
+    fn a_count_of_zero_is_none() {
+        assert!(is_same_status(
+            &json!({"replicas": 0, "ready": 0, "a": 1}),
+            &json!({"a": 1, "conditions": null})
+        ));
+        assert!(!is_same_status(&json!({"a": 0}), &json!({"a": 1})));
     }
 }

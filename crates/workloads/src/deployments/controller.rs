@@ -276,7 +276,7 @@ impl Controller {
         ];
         let there = deployment.annotations();
         let differs = annotations.iter().any(|(name, value)| there.get(*name) != value.as_ref());
-        if deployment.status.as_ref() == Some(&status) && !differs {
+        if content::is_same_status(&deployment.status, &Some(&status)) && !differs {
             return Ok(());
         }
         let patch = json!({

@@ -116,7 +116,7 @@ impl Controller {
             self.sets.learn(there.clone());
         }
         let status = shadow::status(wanted, &there);
-        if there.status.as_ref() != Some(&status) {
+        if !content::is_same_status(&there.status, &Some(&status)) {
             let patch = json!({"status": status});
             let answer = within_deadline(api.patch_status(&name, &params, &Patch::Merge(patch))).await?;
             self.sets.learn(answer);

@@ -13,6 +13,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::plan::{Plan, Refused, Rules, Seen, Wish, plan};
+use crate::content;
 use crate::hub::Hub;
 use crate::members::{Kind, SetRecord};
 use crate::writing::{Count, Has, Order, Place, Template, Writer};
@@ -138,7 +139,7 @@ impl Controller {
     /// Writes status and placement where they differ from what is there, and tells what changed.
     async fn say(&self, set: &ReplicaSet, plan: &Plan) -> Result<(), call::Error> {
         let placement = plan.placement.to_json();
-        let same = set.status.as_ref() == Some(&plan.status)
+        let same = content::is_same_status(&set.status, &Some(&plan.status))
             && set.annotations().get(workloads::PLACEMENT) == Some(&placement);
         if same {
             return Ok(());

@@ -281,9 +281,14 @@ impl World {
 
     /// Lets everything come to rest, and makes sure that it did: for longer than any pause nothing is written.
     pub(crate) async fn rest(&self) {
-        tokio::time::sleep(QUIET).await;
+        self.rest_for(QUIET).await;
+    }
+
+    /// The same with less patience, for what is done over and over.
+    pub(crate) async fn rest_for(&self, quiet: Duration) {
+        tokio::time::sleep(quiet).await;
         let before = self.log.writes();
-        tokio::time::sleep(QUIET).await;
+        tokio::time::sleep(quiet).await;
         let after = self.log.writes();
         assert_eq!(before.len(), after.len(), "{:#?}", &after[before.len()..]);
     }

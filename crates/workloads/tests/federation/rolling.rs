@@ -113,8 +113,8 @@ async fn one_cluster_after_another_in_the_order_that_is_said() {
     let world = world(&["a", "b", "c"], deploy).await;
     assert_eq!(shadows(&world).await, ["1 web:1 12/12"]);
     let before = world.log.writes().len();
-    set_image(&world, "web:2").await;
     let mut seen = vec![images(&world).await];
+    set_image(&world, "web:2").await;
     loop {
         let now = images(&world).await;
         if seen.last() != Some(&now) {
