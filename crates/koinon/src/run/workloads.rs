@@ -14,10 +14,9 @@ use koinon_workloads::{Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::{Common, Monitor};
+use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
-use crate::run;
 
 /// Replicas of this role contend for this Lease.
 const LEASE: &str = "koinon-workloads";
@@ -36,7 +35,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
-    let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), run::Health::default());
+    let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), Readiness::default());
     metrics.register(&mut registry);
     let formed = Arc::new(AtomicBool::new(false));
     let known = formed.clone();
