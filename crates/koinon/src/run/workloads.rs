@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone());
             let known = || formed.store(true, Ordering::Relaxed);
             let crew = Crew { client: &client, fleet, controller, clock: clock.clone() };
-            crew.work(args.spreading.options(), known, end.asked()).await;
+            Box::pin(crew.work(args.spreading.options(), known, end.asked())).await;
         })
         .await
 }
@@ -79,11 +79,12 @@ impl Crew<'_> {
             let there = formed.wait_for(Option::is_some).await.is_ok();
             if there {
                 known();
-                Workloads::new(options, self.client.clone(), self.fleet, self.clock).run(end).await;
+                let workloads = Workloads::new(options, self.client.clone(), self.fleet, self.clock);
+                Box::pin(workloads.run(end)).await;
             }
         };
         tokio::select! {
-            () = self.controller.run() => {}
+            () = Box::pin(self.controller.run()) => {}
             () = workloads => {}
         }
     }

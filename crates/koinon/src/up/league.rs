@@ -53,7 +53,7 @@ impl League {
         let clock = ground.clock;
         let task = tokio::spawn(async move {
             let crew = Crew { client: &client, fleet, controller, clock };
-            crew.work(spreading, || (), std::future::pending()).await;
+            Box::pin(crew.work(spreading, || (), std::future::pending())).await;
         });
         Ok(League { task })
     }

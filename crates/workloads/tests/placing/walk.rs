@@ -34,9 +34,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn preferences(rebalance: bool, each: &[Option<(i64, Option<i64>, i64)>; 3]) -> String {
-    let mut read = Preferences::default();
-    read.rebalance = rebalance;
-    read.clusters = each
+    let clusters = each
         .iter()
         .zip(NAMES)
         .filter_map(|(one, name)| {
@@ -45,6 +43,7 @@ fn preferences(rebalance: bool, each: &[Option<(i64, Option<i64>, i64)>; 3]) -> 
             Some((name.to_owned(), one))
         })
         .collect();
+    let read = Preferences { rebalance, clusters, ..Preferences::default() };
     read.to_string()
 }
 
