@@ -170,16 +170,13 @@ impl Pipeline {
         lane.failed(key, error.to_string());
         tracing::debug!(crd = self.crd, %key, what, attempts, %error, "a write failed");
         // A patch that does not fit may be refused as invalid before its version is looked at.
-        if matches!(error.code(), Some(404 | 409 | 422)) {
-            match end.refresh(key).await {
-                Ok(Some(changed)) => {
-                    self.look_at([changed]);
-                    // A watch that is behind again and again is no watch.
-                    if attempts >= TELL_AFTER {
-                        end.kick.notify_one();
-                    }
-                }
-                Ok(None) | Err(_) => {}
+        if matches!(error.code(), Some(404 | 409 | 422))
+            && let Ok(Some(changed)) = end.refresh(key).await
+        {
+            self.look_at([changed]);
+            // A watch that is behind again and again is no watch.
+            if attempts >= TELL_AFTER {
+                end.kick.notify_one();
             }
         }
         let told = if error.is_conflict() { 3 * TELL_AFTER } else { TELL_AFTER };
