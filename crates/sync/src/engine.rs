@@ -231,9 +231,18 @@ impl Engine {
         // The sender is gone only where there is no name to ask for.
         let _ =
             tokio::time::timeout(ASK_FOR, standing.wait_for(|standing| *standing != Standing::Unknown)).await;
+        let mut told = None;
         loop {
-            let taken = matches!(*standing.borrow_and_update(), Standing::Taken(_));
-            let known = if taken { Some(BTreeMap::new()) } else { crds.known.lock().clone() };
+            let taken = match &*standing.borrow_and_update() {
+                Standing::Taken(by) => Some(by.clone()),
+                Standing::Unknown | Standing::Ours => None,
+            };
+            let known = crds.known.lock().clone();
+            if taken != told {
+                self.tell_taken(taken.as_deref(), known.iter().flat_map(BTreeMap::values));
+                told = taken.clone();
+            }
+            let known = if taken.is_some() { Some(BTreeMap::new()) } else { known };
             if let Some(known) = known {
                 self.adjust(&known).await;
             }
@@ -241,6 +250,20 @@ impl Engine {
                 () = crds.changed.notified() => {}
                 Ok(()) = standing.changed() => {}
             }
+        }
+    }
+
+    /// Tells on every CRD that would be synced that another cluster has the robot's name.
+    fn tell_taken<'a>(&self, by: Option<&str>, crds: impl Iterator<Item = &'a Wire>) {
+        let Some(by) = by else { return };
+        let robot = &self.sync.options.robot;
+        for crd in crds.filter(|crd| matches!(settings::read(&crd.metadata.annotations, robot), Ok(Some(_))))
+        {
+            let reporter = Reporter::new(self.recorder.clone(), &crd.metadata.name, &crd.metadata.uid);
+            let message = format!(
+                "cluster {by} syncs under the robot name {robot} already; nothing is synced here until it stops"
+            );
+            reporter.warn("RobotNameTaken", message);
         }
     }
 

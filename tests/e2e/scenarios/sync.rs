@@ -42,6 +42,18 @@ async fn missions(world: Arc<World>) -> anyhow::Result<()> {
     cloud.patch("m-3", r#"{"spec":{"goal":30},"metadata":{"labels":{"a":null}}}"#, &[]).await?;
     robot.has("m-3", "{.spec.goal} {.metadata.labels.a}", "30 ").await?;
 
+    // A namespace that the robot lacks comes along.
+    cloud.room.kubectl(&["create", "namespace", "missions-attic"]).await?;
+    let mut far = mission(91, json!({ROBOT: "r1"}));
+    far["metadata"]["namespace"] = "missions-attic".into();
+    cloud.apply(&far).await?;
+    until("the mission in the attic arrives", async || {
+        robot.room.kubectl(&["get", "mission", "m-91", "-n", "missions-attic"]).await?;
+        Ok(Look::Found(()))
+    })
+    .await?;
+    cloud.room.kubectl(&["delete", "mission", "m-91", "-n", "missions-attic"]).await?;
+
     // What does not belong there is put right.
     robot.patch("m-3", r#"{"spec":{"goal":99}}"#, &[]).await?;
     robot.has("m-3", "{.spec.goal}", "30").await?;
