@@ -25,6 +25,8 @@ mod end;
 mod engine;
 mod follow;
 mod gate;
+mod gauges;
+mod keeper;
 mod lane;
 pub mod manifests;
 mod metrics;

@@ -114,6 +114,7 @@ async fn two_clusters_with_one_name_notice_each_other() {
     assert!(second.handle.as_ref().unwrap().view().rival.is_some(), "the newcomer waits");
     assert!(first.handle.as_ref().unwrap().view().rival.is_some(), "and is noticed");
     assert!(second.robot.get(&toy("ball")).await.is_none());
+    second.robot.until_told("RobotNameTaken").await;
     // A restart of the first is no rival, and keeps the name.
     let mut first = first;
     first.kill().await;
