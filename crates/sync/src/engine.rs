@@ -1,5 +1,6 @@
 //! The sync of everything: follows the CRDs beside the robot and keeps one pipeline for each that asks for it.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,42 +118,50 @@ impl Sync {
     }
 
     /// Syncs until `shutdown` is ready; when this returns, nothing of it runs any more.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
-        let (standing, allowed) = watch::channel(Standing::Unknown);
-        let crds = Arc::new(Crds::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(writer.run());
-        let (robot, board, seen, resync) =
-            (self.robot.clone(), self.board.clone(), crds.clone(), self.options.resync);
-        tasks.spawn(async move { match seen.follow(robot, &board, resync).await {} });
-        if !self.options.robot.is_empty() {
-            let presence = (self.cloud.clone(), self.robot.clone(), self.clock.clone(), self.board.clone());
-            let name = self.options.robot.clone();
-            tasks.spawn(async move { be_present(presence, name, standing).await });
-        }
-        let mut engine = Engine {
-            memories: [
-                Arc::new(Memory::new(self.robot.clone(), &self.options.robot)),
-                Arc::new(Memory::new(self.cloud.clone(), &self.options.robot)),
-            ],
-            sync: self,
-            recorder,
-            running: BTreeMap::new(),
-            refused: BTreeMap::new(),
-        };
-        tokio::select! {
-            () = shutdown => {}
-            () = engine.keep(&crds, allowed) => {}
-            // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    std::panic::resume_unwind(error.into_panic());
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
+            let (standing, allowed) = watch::channel(Standing::Unknown);
+            let crds = Arc::new(Crds::default());
+            let mut tasks = JoinSet::new();
+            tasks.spawn(writer.run());
+            let (robot, board, seen, resync) =
+                (self.robot.clone(), self.board.clone(), crds.clone(), self.options.resync);
+            tasks.spawn(async move { match seen.follow(robot, &board, resync).await {} });
+            if !self.options.robot.is_empty() {
+                let presence =
+                    (self.cloud.clone(), self.robot.clone(), self.clock.clone(), self.board.clone());
+                let name = self.options.robot.clone();
+                tasks.spawn(async move { be_present(presence, name, standing).await });
+            }
+            let mut engine = Engine {
+                memories: [
+                    Arc::new(Memory::new(self.robot.clone(), &self.options.robot)),
+                    Arc::new(Memory::new(self.cloud.clone(), &self.options.robot)),
+                ],
+                sync: self,
+                recorder,
+                running: BTreeMap::new(),
+                refused: BTreeMap::new(),
+            };
+            tokio::select! {
+                () = shutdown => {}
+                () = engine.keep(&crds, allowed) => {}
+                // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
                 }
             }
-        }
-        engine.stop_all().await;
-        tasks.shutdown().await;
+            engine.stop_all().await;
+            tasks.shutdown().await;
+        })
     }
 }
 

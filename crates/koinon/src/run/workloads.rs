@@ -72,7 +72,12 @@ pub(crate) struct Crew<'a> {
 
 impl Crew<'_> {
     /// Keeps the members known, and their workloads spread, until `end`. `known` is called once the members are.
-    pub(crate) async fn work(self, options: Options, known: impl FnOnce(), end: impl Future<Output = ()>) {
+    pub(crate) async fn work(
+        self,
+        options: Options,
+        known: impl FnOnce(),
+        end: impl Future<Output = ()> + Send,
+    ) {
         let mut formed = self.controller.formed();
         let workloads = async {
             // Who is not known yet is not absent: without this every workload would look as if nobody could take it.
@@ -80,11 +85,11 @@ impl Crew<'_> {
             if there {
                 known();
                 let workloads = Workloads::new(options, self.client.clone(), self.fleet, self.clock);
-                Box::pin(workloads.run(end)).await;
+                workloads.run(end).await;
             }
         };
         tokio::select! {
-            () = Box::pin(self.controller.run()) => {}
+            () = self.controller.run() => {}
             () = workloads => {}
         }
     }
