@@ -44,9 +44,7 @@ async fn missions(world: Arc<World>) -> anyhow::Result<()> {
 
     // A namespace that the robot lacks comes along.
     cloud.room.kubectl(&["create", "namespace", "missions-attic"]).await?;
-    let mut far = mission(91, json!({ROBOT: "r1"}));
-    far["metadata"]["namespace"] = "missions-attic".into();
-    cloud.apply(&far).await?;
+    cloud.apply_in("missions-attic", &mission(91, json!({ROBOT: "r1"}))).await?;
     until("the mission in the attic arrives", async || {
         robot.room.kubectl(&["get", "mission", "m-91", "-n", "missions-attic"]).await?;
         Ok(Look::Found(()))
@@ -137,10 +135,14 @@ fn mission(number: usize, labels: Value) -> Value {
 
 impl Side {
     async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+        self.apply_in(&self.room.name, object).await
+    }
+
+    async fn apply_in(&self, namespace: &str, object: &Value) -> anyhow::Result<()> {
         let file = self.room.cluster.kubeconfig.with_file_name("mission.json");
         std::fs::write(&file, object.to_string())?;
         until("the object is applied", async || {
-            self.room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+            self.room.kubectl(&["apply", "-n", namespace, "-f", &file.to_string_lossy()]).await?;
             Ok(Look::Found(()))
         })
         .await
