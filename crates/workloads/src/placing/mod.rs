@@ -6,11 +6,11 @@
 //! ```
 //!
 //! - What a cluster has room for shows in what is stuck there: pods without a node, or that could not be created, for longer
-//!   than the patience lasts ([`stuck`]).
+//!   than the patience lasts (`stuck`).
 //! - What a cluster *has* is what was last decided for it, as long as the workload is the same: replicas on their way are no
-//!   reason to decide again ([`candidates`]).
+//!   reason to decide again (`candidates`).
 //! - A move is made before it is broken: more there, within the surge, and less here only once that many are available
-//!   ([`moves`]).
+//!   (`moves`).
 //!
 //! It is a function of what is seen and of the time; it knows no client and no clock.
 

@@ -8,7 +8,7 @@
 //! Clusters are taken by weight, the heaviest first, and among equal weights by a hash of the cluster's name and the
 //! workload's key ([`order`]): always the same for one workload, different between workloads. Each gets its
 //! minimum; then, unless replicas may be moved, what it runs already; what is left is divided by weight, in
-//! rounds, shares rounded up ([`rounds`]). What a cluster runs already counts against its shares instead of
+//! rounds, shares rounded up (`rounds`). What a cluster runs already counts against its shares instead of
 //! coming on top of them.
 //!
 //! Everything is exact integer arithmetic, and the answer depends on nothing but the input.
