@@ -25,6 +25,7 @@ use crate::deployments::read::hash;
 use crate::digest::letters;
 use crate::hub::Hub;
 use crate::members::{DeploymentRecord, Kind};
+use crate::metrics::Part;
 use crate::rollout::{self, Record, Step};
 use crate::writing::{Count, Has, Ledger, Order, Place, Template, Why, Writer};
 
@@ -62,6 +63,7 @@ impl Controller {
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(deployment) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::Deployment, key);
+            self.hub.metrics.count(Kind::Deployment, key, None);
             return Next::Done;
         };
         match self.hub.guard(Kind::Deployment, &*deployment).await {
@@ -90,10 +92,14 @@ impl Controller {
     }
 
     async fn work_on(&self, key: &Key, mut deployment: Arc<Deployment>) -> Result<Next, call::Error> {
+        if let Some(answer) = self.roll_back(&deployment).await? {
+            self.view.learn(answer);
+            return Ok(Next::After(Duration::ZERO));
+        }
         let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         self.make_shadows(&deployment, &decision).await?;
-        if Some(&decision.plan.record) != read::record(&deployment).as_ref().or(Some(&Record::default())) {
+        if decision.plan.record != read::record(&deployment).unwrap_or_default() {
             deployment = self.write_record(&deployment, &decision).await?;
             if let Some(told) = story::started(&decision.plan) {
                 self.hub.recorder.tell(&*deployment, told.weight, told.reason, told.message);
@@ -102,7 +108,9 @@ impl Controller {
         let orders = self.orders(&deployment, &decision);
         let wrote = !orders.is_empty();
         if wrote {
+            let timer = self.hub.metrics.time(Part::Members);
             self.writer.carry_out(orders).await;
+            drop(timer);
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Ok(Next::Done) };
             if now.metadata.generation != deployment.metadata.generation {
@@ -112,8 +120,11 @@ impl Controller {
             let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
             decision = again;
         }
+        self.hub.metrics.count(Kind::Deployment, key, Some(decision.counts()));
+        let timer = self.hub.metrics.time(Part::Status);
         self.say(&deployment, &decision).await?;
         self.count_shadows(&deployment, &decision).await?;
+        drop(timer);
         let more = !self.orders(&deployment, &decision).is_empty();
         let starts = !decision.plan.started.is_empty();
         Ok(match decision.look_again {
@@ -125,6 +136,7 @@ impl Controller {
     }
 
     fn decide(&self, deployment: &Deployment) -> Option<Decision> {
+        let _timer = self.hub.metrics.time(Part::Plan);
         let spec = deployment.spec.as_ref()?;
         let uid = deployment.uid().unwrap_or_default();
         let shadows = self.known_shadows(deployment);

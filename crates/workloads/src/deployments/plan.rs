@@ -15,6 +15,7 @@ use super::budget::{Budget, Part};
 use super::look::Seen;
 use super::read;
 use crate::intent::{Intent, intent};
+use crate::metrics::Counts;
 use crate::placing::{Placed, Surge, Wanted, place};
 use crate::rollout::{self, Condition, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View};
 use crate::story::{self, Told};
@@ -47,6 +48,20 @@ pub(super) struct Decision {
     /// What is wrong with what the user says.
     pub(super) faults: Vec<Condition>,
     pub(super) look_again: Option<Duration>,
+}
+
+impl Decision {
+    /// The replicas by state, for whoever measures.
+    pub(super) fn counts(&self) -> Counts {
+        let clusters = || self.placement.clusters.values();
+        Counts {
+            wanted: self.desired.replicas,
+            placed: clusters().map(|one| one.desired).sum(),
+            ready: self.plan.status.ready,
+            available: self.plan.status.available,
+            stuck: clusters().map(|one| one.unschedulable).sum(),
+        }
+    }
 }
 
 pub(super) fn decide(

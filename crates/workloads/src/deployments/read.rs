@@ -42,13 +42,14 @@ pub(super) fn desired(
     let annotation = |name: &str| deployment.annotations().get(name).map(String::as_str);
     let mut fault =
         |name: &str, why: String| faults.push(format!("the annotation {name} cannot be used: {why}"));
-    let order = annotation(workloads::CLUSTER_ORDER).map_or(Ok(ClusterOrder::default()), ClusterOrder::parse);
+    let order =
+        annotation(workloads::CLUSTER_ORDER).map_or_else(|| Ok(ClusterOrder::default()), ClusterOrder::parse);
     let order = order.unwrap_or_else(|why| {
         fault(workloads::CLUSTER_ORDER, why.to_string());
         ClusterOrder::default()
     });
     let concurrent = annotation(workloads::MAX_CONCURRENT_CLUSTERS)
-        .map_or(Ok(MaxConcurrent::default()), MaxConcurrent::parse);
+        .map_or_else(|| Ok(MaxConcurrent::default()), MaxConcurrent::parse);
     let concurrent = concurrent.unwrap_or_else(|why| {
         fault(workloads::MAX_CONCURRENT_CLUSTERS, why.to_string());
         MaxConcurrent::default()

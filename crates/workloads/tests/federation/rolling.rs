@@ -297,6 +297,13 @@ async fn shadows_are_mirrors() {
     world.rest().await;
     assert_eq!(shadows(&world).await, ["3 web:3 0/0", "4 web:4 4/4"], "made again and put right");
     assert_eq!(images(&world).await, "a=web:4 b=web:4");
+    let ask = json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": "0"}}});
+    world.federation.patch(DEPLOY, ask).await;
+    until_images(&world, "a=web:3 b=web:3").await;
+    world.until_event("DeploymentRollback: rolled back to revision 3").await;
+    until_rolled_out(&world).await;
+    world.rest().await;
+    assert_eq!(shadows(&world).await, ["4 web:4 0/0", "5 web:3 4/4"]);
     world.federation.delete(DEPLOY, "Background").await;
     let none = |list: &Value| list["items"].as_array().is_some_and(Vec::is_empty);
     world.until(SETS, "the shadows are gone", none).await;

@@ -1,6 +1,6 @@
 //! Any history of changes: it always comes to rest, at a layout that holds, and moves keep what is available.
 
-use koinon_api::preferences::Preferences;
+use koinon_api::preferences::{ClusterPreference, Preferences};
 use proptest::prelude::*;
 
 use crate::model::{Federation, ROUND};
@@ -34,18 +34,15 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn preferences(rebalance: bool, each: &[Option<(i64, Option<i64>, i64)>; 3]) -> String {
-    let mut read = Preferences::default();
-    read.rebalance = rebalance;
-    read.clusters = each
+    let clusters = each
         .iter()
         .zip(NAMES)
         .filter_map(|(one, name)| {
             let (min_replicas, max_replicas, weight) = (*one)?;
-            let one = koinon_api::preferences::ClusterPreference { min_replicas, max_replicas, weight };
-            Some((name.to_owned(), one))
+            Some((name.to_owned(), ClusterPreference { min_replicas, max_replicas, weight }))
         })
         .collect();
-    read.to_string()
+    Preferences { rebalance, clusters, ..Preferences::default() }.to_string()
 }
 
 proptest! {
