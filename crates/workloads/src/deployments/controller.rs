@@ -184,19 +184,27 @@ impl Controller {
     }
 
     fn orders(&self, deployment: &Deployment, decision: &Decision) -> Vec<Order> {
+        let templates = self.templates(deployment);
         let steps = decision.plan.steps.iter();
-        steps.filter_map(|(name, step)| self.order(deployment, decision, name, step)).collect()
+        steps.filter_map(|(name, step)| self.order(deployment, decision, &templates, name, step)).collect()
     }
 
     /// What is to be written to a member, if it has something else.
-    fn order(&self, deployment: &Deployment, decision: &Decision, name: &str, step: &Step) -> Option<Order> {
+    fn order(
+        &self,
+        deployment: &Deployment,
+        decision: &Decision,
+        templates: &BTreeMap<String, Value>,
+        name: &str,
+        step: &Step,
+    ) -> Option<Order> {
         let (hub, key) = (&self.hub, Key::of(deployment));
         let member = hub.members.fleet.get(name)?;
         let place = place(&key, member.name());
         let record = hub.members.deployments.get(name, &key);
         let has_template = record.as_ref().and_then(|record| {
             let named = letters(record.template);
-            let known = self.template(deployment, &named).is_some();
+            let known = templates.contains_key(&named);
             if known {
                 Some(named)
             } else {
@@ -208,7 +216,7 @@ impl Controller {
             rollout::Template::Revision(hash) => Some(hash.clone()),
             rollout::Template::AsItIs => has_template,
         };
-        let content_of = template.as_ref().and_then(|hash| self.template(deployment, hash));
+        let content_of = template.as_ref().and_then(|hash| templates.get(hash)).cloned();
         let keeps = content_of.is_none();
         if keeps && record.is_none() {
             return None;
@@ -222,10 +230,8 @@ impl Controller {
         }
         let count = step.replicas.map_or(Count::AsItIs, Count::Of);
         let why = match &record {
-            None => {
-                let had = decision.placement.clusters.get(name).is_some_and(|last| last.replicas > 0);
-                if had { Why::Deleted } else { Why::New }
-            }
+            None if decision.had.contains(name) => Why::Deleted,
+            None => Why::New,
             Some(record) => {
                 let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
                 let told = hub.ledger.told(&place).is_some_and(|told| told != record.spec_replicas);
@@ -331,8 +337,14 @@ impl Controller {
         change(self.memory.lock().entry(deployment.uid().unwrap_or_default()).or_default());
     }
 
-    pub(super) fn memory(&self, deployment: &Deployment) -> Memory {
-        self.memory.lock().get(&deployment.uid().unwrap_or_default()).cloned().unwrap_or_default()
+    /// All templates that have a name, by that.
+    pub(super) fn templates(&self, deployment: &Deployment) -> BTreeMap<String, Value> {
+        let memory = self.memory.lock();
+        let known =
+            memory.get(&deployment.uid().unwrap_or_default()).into_iter().flat_map(|one| &one.templates);
+        let known = known.map(|(name, (template, _))| (name.clone(), template.clone()));
+        let wanted = deployment.spec.as_ref().map(|spec| (hash(&spec.template), read::plain(&spec.template)));
+        known.chain(wanted).collect()
     }
 }
 

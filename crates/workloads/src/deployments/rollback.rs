@@ -27,7 +27,7 @@ impl Controller {
         let found = revision(self.known_shadows(deployment), asked);
         let template = found
             .as_ref()
-            .and_then(|shadow| self.template(deployment, &shadow.template))
+            .and_then(|shadow| self.templates(deployment).remove(&shadow.template))
             .and_then(|template| serde_json::from_value(template).ok());
         let (weight, reason, message) = match (found, template) {
             (Some(shadow), Some(template)) if shadow.template != hash(&spec.template) => {

@@ -117,7 +117,7 @@ pub(super) fn plan(now: Timestamp, rules: Rules, set: &ReplicaSet, members: &BTr
     let placed = place(now, &wanted, &seen, before);
     let writes = writes(&intent, &placed, members, before);
     let placement = status::placement(&wanted, &placed, members, before);
-    let status = status::status(now, set, &intent, &placed, members);
+    let status = status::status(now, set, &intent, &placed, members, before);
     let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
     let pauses = members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
     let look_again = placed.look_again.into_iter().chain(pauses).min();
