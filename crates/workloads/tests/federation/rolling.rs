@@ -335,3 +335,64 @@ async fn bad_annotations_are_explained_and_the_defaults_hold() {
     world.until_event("UnknownCluster: koinon.dev/cluster-order names mars").await;
     world.rest().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_refuses_the_template_stops_the_update() {
+    let world = world(&["a", "b", "c"], Deploy { replicas: 6, ..Deploy::default() }).await;
+    world.members["a"].wire.refuse(|method, path| {
+        (method == http::Method::PATCH && path.contains("deployments")).then_some(422)
+    });
+    set_image(&world, "web:2").await;
+    let failed = |one: &Value| progressing(one)["reason"] == "ProgressDeadlineExceeded";
+    let deployment = world.until(DEPLOY, "it has failed", failed).await;
+    let message = progressing(&deployment)["message"].as_str().unwrap();
+    assert!(message.contains("a makes no progress: refused: no such thing here"), "{message}");
+    assert_eq!(images(&world).await, "a=web:1 b=web:1 c=web:1");
+    world.members["a"].wire.accept();
+    until_rolled_out(&world).await;
+    assert_eq!(images(&world).await, "a=web:2 b=web:2 c=web:2");
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_go_on_without_us_and_are_put_right_later() {
+    let mut world = world(&["a", "b"], Deploy { replicas: 4, ..Deploy::default() }).await;
+    set_image(&world, "web:2").await;
+    until_images(&world, "a=web:2 b=web:1").await;
+    world.kill().await;
+    let by_hand = json!([{"name": "web", "image": "hot:fix"}]);
+    let change = json!({"spec": {"replicas": 3, "template": {"spec": {"containers": by_hand}}}});
+    world.members["b"].patch(DEPLOY, change).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let there = world.members["b"].get(DEPLOY).await.unwrap();
+    assert_eq!(there["status"]["updatedReplicas"], 3, "it is a whole Deployment");
+    world.members["b"].delete(DEPLOY, "Orphan").await;
+    world.start().await;
+    until_rolled_out(&world).await;
+    world.until_layout(DEPLOY, "a=2 b=2").await;
+    world.rest().await;
+    assert_eq!(images(&world).await, "a=web:2 b=web:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_too_long_for_a_history_still_runs() {
+    let world = World::new(&[("a", 110)]).await;
+    let name = "w".repeat(250);
+    let body = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+        },
+    });
+    world.federation.create("/apis/apps/v1/namespaces/default/deployments", body).await;
+    let path = format!("/apis/apps/v1/namespaces/default/deployments/{name}");
+    let looked_at = |one: &Value| one["status"]["observedGeneration"] == one["metadata"]["generation"];
+    world.until(&path, "it is looked at", looked_at).await;
+    // The member's own controller cannot make a ReplicaSet of that name either.
+    world.until_layout(&path, "a=0/1").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = world.log.writes().len();
+    assert!(writes < 60, "{writes} writes in ten minutes");
+}
