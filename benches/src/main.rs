@@ -7,6 +7,7 @@ mod apiserver;
 mod config;
 mod measure;
 mod planner;
+mod sync;
 
 use std::path::PathBuf;
 
@@ -46,6 +47,15 @@ enum Subject {
         #[arg(long, default_value_t = 21)]
         rounds: usize,
     },
+    /// Custom-resource sync, beside a bare client that makes the same writes.
+    Sync {
+        /// How many objects there are, one after another.
+        #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+        objects: Vec<usize>,
+        /// How often each engine is measured; the table shows medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
 }
 
 #[tokio::main]
@@ -57,6 +67,7 @@ async fn main() -> Result<()> {
         Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
+        Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
     };
     println!("{table}");
     std::fs::create_dir_all(&arguments.output)?;

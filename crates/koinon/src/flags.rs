@@ -118,7 +118,10 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
 }
 
 fn quantity(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
+    if koinon_cluster::scheduler::is_positive(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no amount of anything: write it like 8, 500m or 32Gi"))
 }
 
 /// A duration as people write it.

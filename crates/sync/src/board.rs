@@ -1,25 +1,21 @@
 //! What can be seen of a running sync: links, backlogs, problems.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use koinon_control::call;
 use parking_lot::Mutex;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::gauge::ConstGauge;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::lane::Direction;
+use crate::lane::Backlog;
 use crate::pipeline::Pipeline;
 use crate::report::Reporter;
 
 /// The link to one API server, as those who use it find it.
-#[derive(Default)]
 pub(crate) struct Link {
+    /// `cloud` or `robot`.
+    place: &'static str,
     state: Mutex<LinkState>,
 }
 
@@ -30,19 +26,32 @@ struct LinkState {
 }
 
 impl Link {
+    fn to(place: &'static str) -> Arc<Link> {
+        Arc::new(Link { place, state: Mutex::default() })
+    }
+
     /// The server answered. Says whether it did not before.
     pub(crate) fn reached(&self) -> bool {
         let mut state = self.state.lock();
         state.last_contact = Some(Instant::now());
-        state.failure.take().is_some()
+        let back = state.failure.take().is_some();
+        if back {
+            tracing::info!(place = self.place, "the API server answers again");
+        }
+        back
     }
 
     /// The server did not answer, or does not want us.
     pub(crate) fn failed(&self, error: &call::Error) {
-        let why = error.to_string();
+        let mut why = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(deeper) = cause {
+            why = format!("{why}: {deeper}");
+            cause = deeper.source();
+        }
         let mut state = self.state.lock();
         if state.failure.is_none() {
-            tracing::warn!(error = why, "an API server does not answer as it should");
+            tracing::warn!(place = self.place, error = why, "the API server does not answer as it should");
         }
         state.failure = Some(why);
     }
@@ -58,12 +67,22 @@ impl Link {
 }
 
 /// Everything that can be seen.
-#[derive(Default)]
 pub(crate) struct Board {
     pub(crate) cloud: Arc<Link>,
     pub(crate) robot: Arc<Link>,
     crds: Mutex<BTreeMap<String, Entry>>,
     rival: Mutex<Option<String>>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Board {
+            cloud: Link::to("cloud"),
+            robot: Link::to("robot"),
+            crds: Mutex::default(),
+            rival: Mutex::default(),
+        }
+    }
 }
 
 struct Entry {
@@ -96,7 +115,7 @@ pub struct CrdView {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub problems: BTreeMap<&'static str, String>,
     #[serde(skip)]
-    lanes: Vec<(Direction, usize, Duration, usize)>,
+    pub(crate) lanes: Vec<Backlog>,
 }
 
 /// Everything that can be seen of a running sync.
@@ -173,109 +192,16 @@ impl Entry {
         let Some(pipeline) = self.pipeline.upgrade() else {
             return CrdView { problems, ..CrdView::default() };
         };
-        let lanes: Vec<_> = pipeline
-            .lanes
-            .iter()
-            .map(|lane| {
-                let (pending, oldest, failing) = lane.backlog();
-                (lane.direction, pending, oldest, failing)
-            })
-            .collect();
+        let lanes: Vec<Backlog> = pipeline.lanes.iter().map(|lane| lane.backlog()).collect();
         CrdView {
             running: *pipeline.ready.borrow(),
             objects: pipeline.up.side.len(),
-            pending: lanes.iter().map(|lane| lane.1).sum(),
-            lag_seconds: lanes.iter().map(|lane| lane.2.as_secs()).max().unwrap_or(0),
-            errors: lanes.iter().map(|lane| lane.3).sum(),
+            pending: lanes.iter().map(|lane| lane.pending).sum(),
+            lag_seconds: lanes.iter().map(|lane| lane.oldest.as_secs()).max().unwrap_or(0),
+            errors: lanes.iter().map(|lane| lane.failing).sum(),
             held: pipeline.gate.held().map_or(0, |(count, _)| count),
             problems,
             lanes,
         }
-    }
-}
-
-/// Gauges that are read off the board when somebody asks.
-pub(crate) struct Gauges(pub(crate) Arc<Board>);
-
-impl fmt::Debug for Gauges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gauges")
-    }
-}
-
-type Labels = Vec<(&'static str, String)>;
-
-impl Gauges {
-    /// Every gauge: name, help, and its values by label.
-    fn all(&self) -> Vec<(&'static str, &'static str, Vec<(Labels, f64)>)> {
-        let view = self.0.view();
-        let of_crds = |value: &dyn Fn(&CrdView) -> f64| {
-            view.crds.iter().map(|(name, crd)| (vec![("crd", name.clone())], value(crd))).collect::<Vec<_>>()
-        };
-        let of_lanes = |value: &dyn Fn(&(Direction, usize, Duration, usize)) -> f64| {
-            let lanes =
-                view.crds.iter().flat_map(|(name, crd)| crd.lanes.iter().map(move |lane| (name, lane)));
-            lanes
-                .map(|(name, lane)| {
-                    (vec![("crd", name.clone()), ("direction", lane.0.as_str().to_owned())], value(lane))
-                })
-                .collect::<Vec<_>>()
-        };
-        let of_links = |value: &dyn Fn(&LinkView) -> Option<f64>| {
-            [("cloud", &view.cloud), ("robot", &view.robot)]
-                .into_iter()
-                .filter_map(|(side, link)| Some((vec![("side", side.to_owned())], value(link)?)))
-                .collect::<Vec<_>>()
-        };
-        let problems = view.crds.iter().flat_map(|(name, crd)| {
-            crd.problems
-                .keys()
-                .map(move |reason| (vec![("crd", name.clone()), ("reason", (*reason).to_owned())], 1.0))
-        });
-        vec![
-            (
-                "koinon_sync_connected",
-                "1 while the API server answers",
-                of_links(&|link| Some(f64::from(u8::from(link.reachable)))),
-            ),
-            (
-                "koinon_sync_contact_age_seconds",
-                "Since the API server last answered a list or a watch",
-                of_links(&|link| link.seconds_since_contact.map(|seconds| seconds as f64)),
-            ),
-            (
-                "koinon_sync_running",
-                "1 while a CRD is kept in step",
-                of_crds(&|crd| f64::from(u8::from(crd.running))),
-            ),
-            ("koinon_sync_objects", "Originals", of_crds(&|crd| crd.objects as f64)),
-            ("koinon_sync_held_deletes", "Deletions held until confirmed", of_crds(&|crd| crd.held as f64)),
-            ("koinon_sync_pending", "Objects that wait for a write", of_lanes(&|lane| lane.1 as f64)),
-            (
-                "koinon_sync_lag_seconds",
-                "Since when the oldest of them waits",
-                of_lanes(&|lane| lane.2.as_secs_f64()),
-            ),
-            ("koinon_sync_errors", "Objects whose last write failed", of_lanes(&|lane| lane.3 as f64)),
-            ("koinon_sync_problems", "What holds up a CRD", problems.collect()),
-            (
-                "koinon_sync_rival",
-                "1 while another cluster syncs under the same robot name",
-                vec![(Vec::new(), f64::from(u8::from(view.rival.is_some())))],
-            ),
-        ]
-    }
-}
-
-impl Collector for Gauges {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        for (name, help, values) in self.all() {
-            let kind = ConstGauge::new(0.0_f64).metric_type();
-            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (labels, value) in values {
-                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The sync of everything: follows the CRDs beside the robot and keeps one pipeline for each that asks for it.
 
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +13,20 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::access::Access;
-use crate::board::{Board, Gauges, View};
-use crate::definition::{Agreement, Definition, Misfit, Wire};
-use crate::end::End;
+use crate::board::{Board, View};
+use crate::definition::{Definition, Wire};
 use crate::follow::{News, Source, follow};
-use crate::gate::Gate;
-use crate::lane::{Direction, Lane};
+use crate::gauges::Gauges;
+use crate::keeper::Keeper;
 use crate::metrics::Metrics;
 use crate::names;
 use crate::origin::{self, Memory};
-use crate::pipeline::{self, Pipeline};
-use crate::plan::{self, Filter, Rules};
 use crate::presence::{Presence, Standing};
 use crate::report::Reporter;
 use crate::settings;
 
-/// Two sides that do not fit, or cannot be asked, are looked at again after this time.
-const AGREE_EVERY: Duration = Duration::from_secs(5);
+/// A robot's cluster that did not say who it is, is asked again after this time.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 /// So long the start waits to hear whether the robot's name is taken. Without a link it goes on: the robot is
 /// offline, and what it knows stays as it is.
 const ASK_FOR: Duration = Duration::from_secs(5);
@@ -59,6 +57,18 @@ impl Default for Options {
 )]
 pub struct BadName(String);
 
+/// Checks a robot's name: empty, or what a label can carry.
+pub fn check_name(name: &str) -> Result<(), BadName> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric();
+    let inner = |letter: char| plain(letter) || matches!(letter, '-' | '_' | '.');
+    let ends = [name.chars().next(), name.chars().next_back()];
+    if name.len() <= 63 && name.chars().all(inner) && ends.into_iter().flatten().all(plain) {
+        Ok(())
+    } else {
+        Err(BadName(name.into()))
+    }
+}
+
 /// Custom resources kept in step between the cloud and one robot.
 pub struct Sync {
     options: Options,
@@ -69,8 +79,8 @@ pub struct Sync {
     metrics: Metrics,
 }
 
-/// What can be seen of a sync from outside, for as long as somebody looks.
-#[derive(Clone)]
+/// What can be seen of a sync from outside. It outlives the sync, so that replicas that take turns are seen as one.
+#[derive(Clone, Default)]
 pub struct Handle {
     board: Arc<Board>,
     metrics: Metrics,
@@ -92,17 +102,9 @@ impl Handle {
 impl Sync {
     /// A sync between two API servers, which does nothing until it is run.
     pub fn new(options: Options, cloud: Access, robot: Access, clock: Clock) -> Result<Sync, BadName> {
-        let name = options.robot.as_str();
-        let plain = |letter: char| letter.is_ascii_alphanumeric();
-        let inner = |letter: char| plain(letter) || matches!(letter, '-' | '_' | '.');
-        if name.len() > 63
-            || !name.chars().all(inner)
-            || name.starts_with(|letter| !plain(letter))
-            || name.ends_with(|letter| !plain(letter))
-        {
-            return Err(BadName(options.robot));
-        }
-        Ok(Sync { options, cloud, robot, clock, board: Arc::default(), metrics: Metrics::default() })
+        check_name(&options.robot)?;
+        let Handle { board, metrics } = Handle::default();
+        Ok(Sync { options, cloud, robot, clock, board, metrics })
     }
 
     /// What can be seen of it.
@@ -110,43 +112,56 @@ impl Sync {
         Handle { board: self.board.clone(), metrics: self.metrics.clone() }
     }
 
+    /// Lets it be seen through this handle.
+    pub fn seen_by(self, handle: Handle) -> Sync {
+        Sync { board: handle.board, metrics: handle.metrics, ..self }
+    }
+
     /// Syncs until `shutdown` is ready; when this returns, nothing of it runs any more.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
-        let (standing, allowed) = watch::channel(Standing::Unknown);
-        let crds = Arc::new(Crds::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(writer.run());
-        let (robot, board, seen, resync) =
-            (self.robot.clone(), self.board.clone(), crds.clone(), self.options.resync);
-        tasks.spawn(async move { match seen.follow(robot, &board, resync).await {} });
-        if !self.options.robot.is_empty() {
-            let presence = (self.cloud.clone(), self.robot.clone(), self.clock.clone(), self.board.clone());
-            let name = self.options.robot.clone();
-            tasks.spawn(async move { be_present(presence, name, standing).await });
-        }
-        let mut engine = Engine {
-            memories: [
-                Arc::new(Memory::new(self.robot.clone(), &self.options.robot)),
-                Arc::new(Memory::new(self.cloud.clone(), &self.options.robot)),
-            ],
-            sync: self,
-            recorder,
-            running: BTreeMap::new(),
-            refused: BTreeMap::new(),
-        };
-        tokio::select! {
-            () = shutdown => {}
-            () = engine.keep(&crds, allowed) => {}
-            // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    std::panic::resume_unwind(error.into_panic());
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
+            let (standing, allowed) = watch::channel(Standing::Unknown);
+            let crds = Arc::new(Crds::default());
+            let mut tasks = JoinSet::new();
+            tasks.spawn(writer.run());
+            let (robot, board, seen, resync) =
+                (self.robot.clone(), self.board.clone(), crds.clone(), self.options.resync);
+            tasks.spawn(async move { match seen.follow(robot, &board, resync).await {} });
+            if !self.options.robot.is_empty() {
+                let presence =
+                    (self.cloud.clone(), self.robot.clone(), self.clock.clone(), self.board.clone());
+                let name = self.options.robot.clone();
+                tasks.spawn(async move { be_present(presence, name, standing).await });
+            }
+            let mut engine = Engine {
+                memories: [
+                    Arc::new(Memory::new(self.robot.clone(), &self.options.robot)),
+                    Arc::new(Memory::new(self.cloud.clone(), &self.options.robot)),
+                ],
+                sync: self,
+                recorder,
+                running: BTreeMap::new(),
+                refused: BTreeMap::new(),
+            };
+            tokio::select! {
+                () = shutdown => {}
+                () = engine.keep(&crds, allowed) => {}
+                // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
                 }
             }
-        }
-        engine.stop_all().await;
-        tasks.shutdown().await;
+            engine.stop_all().await;
+            tasks.shutdown().await;
+        })
     }
 }
 
@@ -160,7 +175,7 @@ async fn be_present(
             Ok(uid) => break uid,
             Err(error) => tracing::debug!(%error, "the robot's cluster could not be asked who it is"),
         }
-        tokio::time::sleep(AGREE_EVERY).await;
+        tokio::time::sleep(ASK_EVERY).await;
     };
     match (Presence { cloud, clock, robot: name, cluster, board, standing }).keep().await {}
 }
@@ -225,9 +240,18 @@ impl Engine {
         // The sender is gone only where there is no name to ask for.
         let _ =
             tokio::time::timeout(ASK_FOR, standing.wait_for(|standing| *standing != Standing::Unknown)).await;
+        let mut told = None;
         loop {
-            let taken = matches!(*standing.borrow_and_update(), Standing::Taken(_));
-            let known = if taken { Some(BTreeMap::new()) } else { crds.known.lock().clone() };
+            let taken = match &*standing.borrow_and_update() {
+                Standing::Taken(by) => Some(by.clone()),
+                Standing::Unknown | Standing::Ours => None,
+            };
+            let known = crds.known.lock().clone();
+            if taken != told {
+                self.tell_taken(taken.as_deref(), known.iter().flat_map(BTreeMap::values));
+                told = taken.clone();
+            }
+            let known = if taken.is_some() { Some(BTreeMap::new()) } else { known };
             if let Some(known) = known {
                 self.adjust(&known).await;
             }
@@ -235,6 +259,20 @@ impl Engine {
                 () = crds.changed.notified() => {}
                 Ok(()) = standing.changed() => {}
             }
+        }
+    }
+
+    /// Tells on every CRD that would be synced that another cluster has the robot's name.
+    fn tell_taken<'a>(&self, by: Option<&str>, crds: impl Iterator<Item = &'a Wire>) {
+        let Some(by) = by else { return };
+        let robot = &self.sync.options.robot;
+        for crd in crds.filter(|crd| matches!(settings::read(&crd.metadata.annotations, robot), Ok(Some(_))))
+        {
+            let reporter = Reporter::new(self.recorder.clone(), &crd.metadata.name, &crd.metadata.uid);
+            let message = format!(
+                "cluster {by} syncs under the robot name {robot} already; nothing is synced here until it stops"
+            );
+            reporter.warn("RobotNameTaken", message);
         }
     }
 
@@ -321,111 +359,6 @@ impl Engine {
         let names: Vec<String> = self.running.keys().cloned().collect();
         for name in names {
             self.stop(&name).await;
-        }
-    }
-}
-
-/// Keeps the pipeline of one CRD: finds out what both sides serve, and does so again when that changes.
-struct Keeper {
-    definition: Definition,
-    options: Options,
-    cloud: Access,
-    robot: Access,
-    board: Arc<Board>,
-    metrics: Metrics,
-    memories: [Arc<Memory>; 2],
-    reporter: Reporter,
-    confirmed: watch::Receiver<Option<usize>>,
-}
-
-impl Keeper {
-    async fn keep(self) {
-        let mut problem = None;
-        loop {
-            match self.definition.agree(&self.cloud).await {
-                Ok(agreement) => {
-                    self.board.cloud.reached();
-                    if let Some(reason) = problem.take() {
-                        self.reporter.solved(reason);
-                    }
-                    let pipeline = Arc::new(self.pipeline(&agreement));
-                    self.board.started(&pipeline);
-                    pipeline.run().await;
-                }
-                Err(Misfit::Unknown(error)) => self.board.cloud.failed(&error),
-                Err(misfit) => {
-                    if let Some(reason) =
-                        problem.replace(misfit.reason()).filter(|before| *before != misfit.reason())
-                    {
-                        self.reporter.solved(reason);
-                    }
-                    self.reporter.problem(
-                        misfit.reason(),
-                        format!("{} is not synced: {misfit}", self.definition.name),
-                    );
-                }
-            }
-            tokio::time::sleep(AGREE_EVERY).await;
-        }
-    }
-
-    fn pipeline(&self, agreement: &Agreement) -> Pipeline {
-        let Definition { name, group, plural, kind, settings, .. } = &self.definition;
-        let own = format!("{}={}", names::ROBOT, self.options.robot);
-        let end = |access: &Access, place, kind: &str, status, labels| End {
-            access: access.clone(),
-            place,
-            base: self.definition.base(&agreement.version),
-            api_version: format!("{group}/{}", agreement.version),
-            kind: kind.to_owned(),
-            plural: plural.clone(),
-            labels,
-            status,
-            side: crate::side::Side::default(),
-            kick: Arc::default(),
-        };
-        // In the cloud a robot looks at nothing but its own. Beside the robot it looks at everything, so that it
-        // sees a copy whose label was taken off.
-        let only_own = settings.filter == Filter::OwnLabel || settings.source == plan::Source::Robot;
-        let cloud =
-            end(&self.cloud, "cloud", &agreement.cloud_kind, agreement.cloud_status, only_own.then_some(own));
-        let robot = end(&self.robot, "robot", kind, agreement.robot_status, None);
-        let links = (self.board.cloud.clone(), self.board.robot.clone());
-        let [beside_robot, in_cloud] = &self.memories;
-        let (up, down, up_link, down_link, memory) = match settings.source {
-            plan::Source::Cloud => (cloud, robot, links.0, links.1, beside_robot),
-            plan::Source::Robot => (robot, cloud, links.1, links.0, in_cloud),
-        };
-        let rules = Rules {
-            source: settings.source,
-            filter: settings.filter,
-            subtree: settings.subtree.clone(),
-            observed: settings.observed,
-            robot: self.options.robot.clone(),
-            downstream_status: down.status,
-        };
-        Pipeline {
-            crd: name.clone(),
-            rules,
-            up,
-            down,
-            up_link,
-            down_link,
-            lanes: [Lane::new(Direction::Down), Lane::new(Direction::Up)],
-            gate: Gate::default(),
-            memory: memory.clone(),
-            robot: self.robot.clone(),
-            confirmed: self.confirmed.clone(),
-            options: pipeline::Options {
-                resync: self.options.resync,
-                max_delete: self.options.max_delete,
-                writes: self.options.writes,
-            },
-            reporter: self.reporter.clone(),
-            metrics: self.metrics.clone(),
-            ready: watch::Sender::new(false),
-            lost: Notify::new(),
-            objects_told: Mutex::default(),
         }
     }
 }

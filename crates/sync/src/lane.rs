@@ -77,11 +77,21 @@ impl Lane {
         self.waiting.lock().keys().all(|key| failing.contains_key(key))
     }
 
-    /// Keys that wait, how long the first of them has waited, and how many of them failed.
-    pub(crate) fn backlog(&self) -> (usize, Duration, usize) {
+    pub(crate) fn backlog(&self) -> Backlog {
         let failing = self.failing.lock().len();
         let waiting = self.waiting.lock();
         let oldest = waiting.values().min().map(Instant::elapsed).unwrap_or_default();
-        (waiting.len(), oldest, failing)
+        Backlog { direction: self.direction, pending: waiting.len(), oldest, failing }
     }
+}
+
+/// What is left to do in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backlog {
+    pub(crate) direction: Direction,
+    pub(crate) pending: usize,
+    /// How long the first of them has waited.
+    pub(crate) oldest: Duration,
+    /// How many of them failed.
+    pub(crate) failing: usize,
 }

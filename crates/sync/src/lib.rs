@@ -25,6 +25,8 @@ mod end;
 mod engine;
 mod follow;
 mod gate;
+mod gauges;
+mod keeper;
 mod lane;
 pub mod manifests;
 mod metrics;
@@ -40,4 +42,4 @@ mod side;
 
 pub use access::Access;
 pub use board::{CrdView, LinkView, View};
-pub use engine::{BadName, Handle, Options, Sync};
+pub use engine::{BadName, Handle, Options, Sync, check_name};

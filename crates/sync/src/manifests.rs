@@ -105,12 +105,8 @@ pub fn cloud(grants: &[Grant]) -> Vec<Value> {
 pub fn robot(name: &str) -> Vec<Value> {
     let account = json!({"kind": "ServiceAccount", "namespace": ROBOTS, "name": name});
     let own = object_name(name);
-    let about = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind});
-    let named = |kind: &str, name: &str| {
-        let mut reference = about(kind);
-        reference["name"] = name.into();
-        reference
-    };
+    let named =
+        |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
     let resources = |group: &str, resource: &str| {
         [
             json!({"apiGroups": [group], "resources": [resource], "resourceNames": [own], "verbs": ["get", "update"]}),
@@ -148,11 +144,10 @@ pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
         json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}),
     ];
     rules.extend(grants.iter().flat_map(Grant::beside_robot));
-    let own = json!([
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]},
-    ]);
-    vec![
+    let memory =
+        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update"]});
+    let turns = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]});
+    let mut all = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::NAMESPACE}}),
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": names::NAMESPACE, "name": ROLE}}),
         role(ROLE, json!({}), &rules),
@@ -161,17 +156,21 @@ pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
             "subjects": [account],
         }),
-        json!({
+    ];
+    // Replicas take turns by a Lease where those of other controllers are.
+    for (namespace, rule) in [(names::NAMESPACE, memory), ("kube-system", turns)] {
+        all.push(json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"namespace": names::NAMESPACE, "name": ROLE}, "rules": own,
-        }),
-        json!({
+            "metadata": {"namespace": namespace, "name": ROLE}, "rules": [rule],
+        }));
+        all.push(json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"namespace": names::NAMESPACE, "name": ROLE},
+            "metadata": {"namespace": namespace, "name": ROLE},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ROLE},
             "subjects": [account],
-        }),
-    ]
+        }));
+    }
+    all
 }
 
 /// For the cloud: binds each robot's identity to its label. What carries another robot's name cannot be written by

@@ -1,5 +1,6 @@
 //! The role as a whole: what it follows, and who works on what.
 
+use futures::future::BoxFuture;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,35 +85,42 @@ impl Workloads {
     }
 
     /// Works until `shutdown` is ready.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Workloads { hub, federated, replica_sets, deployments, events } = self;
-        let handle = |(kind, key): Job| {
-            let (replica_sets, deployments, metrics) = (&replica_sets, &deployments, &hub.metrics);
-            async move {
-                let next = match kind {
-                    Kind::ReplicaSet => replica_sets.reconcile(&key).await,
-                    Kind::Deployment => deployments.reconcile(&key).await,
-                };
-                metrics.checked(kind, next);
-                next
-            }
-        };
-        let all_work = async {
-            // What was not listed yet is unknown: nothing is decided, and nothing deleted, on half a list.
-            federated.listed().await;
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Workloads { hub, federated, replica_sets, deployments, events } = self;
+            let handle = |(kind, key): Job| {
+                let (replica_sets, deployments, metrics) = (&replica_sets, &deployments, &hub.metrics);
+                async move {
+                    let next = match kind {
+                        Kind::ReplicaSet => replica_sets.reconcile(&key).await,
+                        Kind::Deployment => deployments.reconcile(&key).await,
+                    };
+                    metrics.checked(kind, next);
+                    next
+                }
+            };
+            let all_work = async {
+                // What was not listed yet is unknown: nothing is decided, and nothing deleted, on half a list.
+                federated.listed().await;
+                tokio::select! {
+                    never = work(&hub.queue, AT_ONCE, handle) => never,
+                    never = hub.deletions.run(|kind, key| federated.stays(kind, key)) => never,
+                }
+            };
             tokio::select! {
-                never = work(&hub.queue, AT_ONCE, handle) => never,
-                never = hub.deletions.run(|kind, key| federated.stays(kind, key)) => never,
+                () = shutdown => {}
+                never = hub.members.follow() => match never {},
+                never = federated.follow(&hub.federation) => match never {},
+                never = hear_of_members(&hub, &federated) => match never {},
+                never = all_work => match never {},
+                () = events.run() => {}
             }
-        };
-        tokio::select! {
-            () = shutdown => {}
-            never = hub.members.follow() => match never {},
-            never = federated.follow(&hub.federation) => match never {},
-            never = hear_of_members(&hub, &federated) => match never {},
-            never = all_work => match never {},
-            () = events.run() => {}
-        }
+        })
     }
 }
 

@@ -25,7 +25,7 @@ static MOUNT: LazyLock<Regex> = LazyLock::new(|| pattern("kube-api-access-[a-z0-
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
     let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(";
     // Some messages quote the whole object, as JSON or as a Go value.
-    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:"|map\[resourceVersion:"#;
+    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:"|[\[ ]resourceVersion:"#;
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
 });
 /// Node ports where a message says what is wrong with one.

@@ -166,6 +166,12 @@ impl Updater<'_> {
         let known = |owned: &Owned| {
             self.kind.versions.is_empty() || self.kind.versions.contains(&owned.api_version.as_str())
         };
+        // A custom resource cannot be shown in a version that it never had.
+        let strange = managed.values().find(|owned| !known(owned)).map(|owned| &owned.api_version);
+        if let (Some(version), true, true) = (strange, self.kind.elsewhere.is_some(), self.kind.is_custom()) {
+            let why = format!("request to convert CR to an invalid group/version: {version}");
+            return Err(Misfits::one(why));
+        }
         let kept = managed.into_iter().filter(|(_, owned)| known(owned));
         let today = |owned: Owned| match (owned.api_version == self.kind.api_version, self.kind.elsewhere) {
             (true, _) => Ok(Owned { set: reconcile(&self.types, &owned.set), ..owned }),

@@ -120,10 +120,16 @@ pub(crate) fn strategy(resource: &Resource) -> &'static Strategy {
 /// Whether the stored text can be sent as it is: no other version, no defaults to fill in on reading.
 pub(crate) fn stored_as_served(resource: &Resource) -> bool {
     match &resource.custom {
+        None if defaults_on_reading(resource) => false,
         None => kinds::convert::storage(&resource.group, &resource.kind)
             .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version),
         Some(custom) => !custom.crd.storage().is_some_and(|version| version.has_defaults),
     }
+}
+
+/// Claims are stored without their first phase.
+fn defaults_on_reading(resource: &Resource) -> bool {
+    resource.custom.is_none() && &*resource.storage == "/persistentvolumeclaims"
 }
 
 /// A stored object as one version of its resource shows it.
@@ -139,6 +145,11 @@ pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: 
             kinds::convert::convert(group, version, &resource.kind, value, &resource.group, &resource.version)
         }
         None => {
+            if defaults_on_reading(resource) {
+                let mut value = object::decode(Some(naming), revision, body);
+                (strategy(resource).default)(&mut value);
+                return value;
+            }
             // A default that was added to the CRD later shows on objects stored before.
             let mut value = object::decode(Some(naming), revision, body);
             let stored = resource.custom.as_ref().and_then(|custom| custom.crd.storage());

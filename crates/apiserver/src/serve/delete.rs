@@ -201,6 +201,9 @@ async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value
 }
 
 fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
+    if &*call.resource.storage == "/namespaces" {
+        return check_namespace_preconditions(call, name, options, current);
+    }
     // The kind stands where the resource is expected, as on a stock server.
     let kind = GroupResource::new(&call.resource.group, &call.resource.kind);
     let checks = [
@@ -214,6 +217,21 @@ fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Val
                 "the {word} in the precondition ({wanted}) does not match the {word} in record ({stored}). The object might have been {what}"
             );
             return Err(Error::conflict(&kind, name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// Namespaces have their own words for it.
+fn check_namespace_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
+    let checks = [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.revision)];
+    for (word, key, wanted) in checks {
+        let stored = text(current, &["metadata", key]);
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) {
+            let why = format!(
+                "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {stored}"
+            );
+            return Err(Error::conflict(&call.resource.group_resource(), name, &why));
         }
     }
     Ok(())

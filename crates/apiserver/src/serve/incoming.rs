@@ -118,10 +118,8 @@ pub(crate) fn read(
             return unrecognized(error.message);
         }
         match strange {
-            Some(strange) if error.code == 400 => {
-                read_strange(resource, strange, validation, warnings, error)
-            }
-            _ => error,
+            Some(strange) => read_strange(resource, strange, validation, warnings, error),
+            None => error,
         }
     })?;
     Ok(json)

@@ -129,8 +129,8 @@ pub(crate) fn checked(
 ) -> Result<Value> {
     let text_of_it = patched.object.to_string();
     let (name, namespace) = (text(current, &["metadata", "name"]), text(current, &["metadata", "namespace"]));
-    let said = |key: &str| !text(&patched.object, &[key]).is_empty();
-    if resource.custom.is_some() && !said("kind") {
+    let missing = |key: &str| patched.object.get(key).is_none_or(|value| value.is_null() || value == "");
+    if resource.custom.is_some() && missing("kind") {
         let why = format!("Object 'Kind' is missing in '{text_of_it}'");
         return Err(misfit(kind, body, &text_of_it, &why));
     }
@@ -192,6 +192,10 @@ fn converter_words(why: &str, given: &Value) -> Option<String> {
     }
     let why = why.strip_prefix("couldn't get version/kind; json parse error: ").unwrap_or(why);
     let rest = why.strip_prefix("json: cannot unmarshal ")?;
+    // A type that reads its own JSON uses the decoder's words.
+    if rest.contains("into Go value of type") {
+        return None;
+    }
     let fraction = rest.strip_prefix("number ").is_some_and(|number| !number.starts_with("into "));
     let integers = !has_fraction(given);
     let given = match rest.split(' ').next()? {

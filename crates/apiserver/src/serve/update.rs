@@ -25,24 +25,15 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    // A custom resource is taken for what it says it is until its name was looked at.
-    if call.resource.custom.is_some()
-        && let Ok(json) = incoming::parse(&call.headers, &body, &call.api_version, &call.resource.kind)
-    {
-        let mut object = json.into_value();
-        if !text(&object, &["kind"]).is_empty()
-            && object["metadata"].is_object()
-            && object["apiVersion"] == call.api_version
-        {
-            write::check_namespace(call, &mut object)?;
-            check_name(call, &object)?;
-        }
-    }
     let resource = call.resource.clone();
     let parsed = incoming::read(&resource, &call.headers, &body, validation, &mut call.warnings);
     let parsed = match parsed {
-        // What is not there is told before its kind is looked at.
+        // A custom resource is taken for what it says it is until its address was looked at.
         Err(error) if error.code == 422 => {
+            let json = incoming::parse(&call.headers, &body, &call.api_version, &resource.kind)?;
+            let mut object = json.into_value();
+            write::check_namespace(call, &mut object)?;
+            check_name(call, &object)?;
             call.entry(&call.info.name)?;
             return Err(error);
         }

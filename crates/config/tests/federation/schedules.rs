@@ -96,6 +96,7 @@ async fn schedule(seed: u64) {
     }
     for number in 0..25 {
         step(&mut world, &mut dice, number).await;
+        assert_eq!(*complaints.lock(), Vec::<String>::new());
     }
     for name in NAMES {
         world.set_ways(name, Way::Open);

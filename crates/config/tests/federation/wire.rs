@@ -111,7 +111,7 @@ impl Wire {
             Way::Slow(delay) => tokio::time::sleep(delay).await,
             Way::Faulty(every) if dice.is_multiple_of(every) => {
                 lost = true;
-                if dice / every % 2 == 0 || request.method() == Method::GET {
+                if (dice / every).is_multiple_of(2) || request.method() == Method::GET {
                     return Ok(failure([503, 500, 429, 409][dice / every % 4]));
                 }
             }

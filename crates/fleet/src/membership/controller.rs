@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use koinon_api::membership::{Claims, ClusterClaim, ClusterId, ClusterProfile, Federation, FederationStatus};
 use koinon_control::call::within_deadline;
@@ -60,7 +61,7 @@ struct Views {
 
 impl Controller {
     /// A controller beside the API server of `client`, where Federation, Secrets and claims are in
-    /// `namespace`.
+    /// `namespace`. The client should retry nothing by itself: it is also the way to the member next door.
     pub fn new(client: Client, namespace: &str, kind: Kind, fleet: Arc<Fleet>) -> Controller {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let views = Views {
@@ -104,19 +105,23 @@ impl Controller {
     }
 
     /// Works for as long as it is polled.
-    pub async fn run(&self) {
-        let (recorder, writer) = events::recorder(self.client.clone(), "koinon", self.fleet.clock().clone());
-        let ((), _) = tokio::join!(
-            async {
-                tokio::select! {
-                    never = Box::pin(self.follow()) => match never {},
-                    () = Box::pin(self.reconcile_forever(&recorder)) => {}
-                    () = self.hear_of_members() => {}
-                    () = self.hear_of_profiles() => {}
-                }
-            },
-            writer.run(),
-        );
+    pub fn run(&self) -> BoxFuture<'_, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        Box::pin(async move {
+            let (recorder, writer) =
+                events::recorder(self.client.clone(), "koinon", self.fleet.clock().clone());
+            let ((), _) = tokio::join!(
+                async {
+                    tokio::select! {
+                        never = Box::pin(self.follow()) => match never {},
+                        () = Box::pin(self.reconcile_forever(&recorder)) => {}
+                        () = self.hear_of_members() => {}
+                        () = self.hear_of_profiles() => {}
+                    }
+                },
+                writer.run(),
+            );
+        })
     }
 
     async fn follow(&self) -> std::convert::Infallible {

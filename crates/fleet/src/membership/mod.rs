@@ -2,7 +2,7 @@
 //!
 //! [`formation`] decides who is a member and what this cluster's part is, [`status`] what the Federation says
 //! of its members; both are plain functions. [`controller`] makes the fleet be so. [`join()`], [`leave()`] and
-//! [`list()`] are what the commands do.
+//! [`list()`] are what the commands do, and [`enlist()`] what a process does that runs members itself.
 
 mod books;
 pub mod controller;

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use koinon_apiserver::context::Context;
 use koinon_config::{Config, Lead, Metrics, Options, by_kubeconfig};
 use koinon_control::Clock;
-use kube::Client;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
@@ -40,9 +38,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         probe_every: args.probe_every,
         lease_duration: election.timing()?.lease_duration,
     };
-    let config = args.common.cluster.config().await?;
-    let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let client = args.common.cluster.client().await?;
     let lead = watch::Sender::new(Lead::Undecided);
     let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), Health::default());
     metrics.register(&mut registry);
@@ -63,16 +59,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     });
     let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
     let end = Ending::new()?;
-    println!("ready: configuration is federated beside {server}, until Ctrl-C");
+    println!("ready: configuration is federated from this cluster while it leads, until Ctrl-C");
     let context = Context::real();
     let clock = Clock::new(move || context.now());
     election
         .run(client.clone(), LEASE, &end, || {
             working.store(true, Ordering::Relaxed);
-            Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone())
-                .metrics(metrics.clone())
-                .telling(lead.clone())
-                .run(end.asked())
+            let config = Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone());
+            Box::pin(config.metrics(metrics.clone()).telling(lead.clone()).run(end.asked()))
         })
         .await
 }

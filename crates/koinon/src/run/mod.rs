@@ -5,6 +5,7 @@
 mod config;
 mod election;
 mod monitor;
+mod sync;
 pub(crate) mod workloads;
 
 use std::net::SocketAddr;
@@ -29,6 +30,8 @@ enum Role {
     Workloads(workloads::Args),
     /// Carry AMKO's configuration from its leader to all followers
     Config(config::Args),
+    /// Keep custom resources in step between the cloud and a robot
+    Sync(sync::Args),
 }
 
 impl Run {
@@ -36,6 +39,7 @@ impl Run {
         match &self.role {
             Role::Workloads(args) => args.common.log_format,
             Role::Config(args) => args.common.log_format,
+            Role::Sync(args) => args.common.log_format,
         }
     }
 }
@@ -44,6 +48,7 @@ pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
     match run.role {
         Role::Workloads(args) => workloads::run(args).await,
         Role::Config(args) => config::run(args).await,
+        Role::Sync(args) => sync::run(args).await,
     }
 }
 

@@ -14,7 +14,7 @@ use koinon_workloads::{Metrics, Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::{Common, Monitor};
+use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
-    let (mut registry, health) = (Registry::default(), super::Health::default());
+    let (mut registry, health) = (Registry::default(), Readiness::default());
     let (of_members, metrics) = (koinon_fleet::Metrics::default(), Metrics::default());
     of_members.register(&mut registry);
     metrics.register(&mut registry);
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             let known = || formed.store(true, Ordering::Relaxed);
             let (clock, metrics) = (clock.clone(), metrics.clone());
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            crew.work(args.spreading.options(), known, end.asked()).await;
+            Box::pin(crew.work(args.spreading.options(), known, end.asked())).await;
         })
         .await
 }
@@ -76,7 +76,12 @@ pub(crate) struct Crew<'a> {
 
 impl Crew<'_> {
     /// Keeps the members known, and their workloads spread, until `end`. `known` is called once the members are.
-    pub(crate) async fn work(self, options: Options, known: impl FnOnce(), end: impl Future<Output = ()>) {
+    pub(crate) async fn work(
+        self,
+        options: Options,
+        known: impl FnOnce(),
+        end: impl Future<Output = ()> + Send,
+    ) {
         let mut formed = self.controller.formed();
         let workloads = async {
             // Who is not known yet is not absent: without this every workload would look as if nobody could take it.

@@ -54,7 +54,7 @@ impl League {
         let task = tokio::spawn(async move {
             let metrics = koinon_workloads::Metrics::default();
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            crew.work(spreading, || (), std::future::pending()).await;
+            Box::pin(crew.work(spreading, || (), std::future::pending())).await;
         });
         Ok(League { task })
     }

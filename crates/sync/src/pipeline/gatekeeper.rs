@@ -13,6 +13,8 @@ use crate::origin::{self, Compared, Found, Identity};
 
 /// What is held for a reason that may pass by itself is looked at again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// So long a list that was asked for is waited for.
+const LIST_AGAIN: Duration = Duration::from_secs(2);
 
 impl Pipeline {
     /// Decides about deletions, for as long as it is polled.
@@ -44,8 +46,8 @@ impl Pipeline {
             } else {
                 format!("; to let them go, annotate the CRD with {}={count}", names::CONFIRM_DELETES)
             };
-            self.reporter
-                .problem("DeletionsHeld", format!("{count} deletions of copies are held: {why}{advice}"));
+            let what = if count == 1 { "deletion of a copy is" } else { "deletions of copies are" };
+            self.reporter.problem("DeletionsHeld", format!("{count} {what} held: {why}{advice}"));
             tokio::select! {
                 () = self.gate.changed() => {}
                 Ok(()) = confirmed.changed() => {}
@@ -103,6 +105,7 @@ impl Pipeline {
         loop {
             let pause = match self.remember_origin(&mut doubt).await {
                 Ok(Sure::Yes) => self.options.resync,
+                Ok(Sure::AfterLists) => LIST_AGAIN,
                 Ok(Sure::NotYet) => LOOK_AGAIN,
                 Err(error) => {
                     tracing::debug!(crd = self.crd, %error, "where the originals are was not remembered");
@@ -129,10 +132,11 @@ impl Pipeline {
                     _ => doubt.insert(Doubt { identity: identity.clone(), lists }).lists,
                 };
                 let undisputed = !self.gate.has_pending() && self.lanes[0].is_idle();
-                if lists < since + 2 || !undisputed {
-                    if lists < since + 2 {
-                        self.up.kick.notify_one();
-                    }
+                if lists < since + 2 {
+                    self.up.kick.notify_one();
+                    return Ok(Sure::AfterLists);
+                }
+                if !undisputed {
                     return Ok(Sure::NotYet);
                 }
             }
@@ -146,6 +150,7 @@ impl Pipeline {
 enum Sure {
     Yes,
     NotYet,
+    AfterLists,
 }
 
 /// A place that is not the one remembered, and how many lists there were when it was first seen.

@@ -93,9 +93,15 @@ impl Pipeline {
     }
 
     fn hear(&self, end: &End, link: &Link, news: News<Wire>) {
+        if !matches!(news, News::Failed(_)) && link.reached() {
+            // What waited for the link need not wait any longer.
+            self.lanes.iter().for_each(|lane| lane.queue.hurry());
+            self.gate.look_again();
+        }
         let changed = match news {
             News::All(version, list) => {
                 self.metrics.listed(&self.crd, end.place);
+                self.reporter.solved("Forbidden");
                 let changed = end.side.replace(version, list.into_iter().map(Wire::keep).collect());
                 if !*self.ready.borrow() && self.up.side.is_listed() && self.down.side.is_listed() {
                     self.ready.send_replace(true);
@@ -115,17 +121,14 @@ impl Pipeline {
                 end.side.delete(key, &record.uid, record.version)
             }
             News::Passed(version) => end.side.pass(version),
-            News::Reached => {
-                if link.reached() {
-                    // What waited for the link need not wait any longer.
-                    self.lanes.iter().for_each(|lane| lane.queue.hurry());
-                    self.gate.look_again();
-                }
-                Vec::new()
-            }
+            News::Reached => Vec::new(),
             News::Failed(error) => {
                 if error.is_path_unknown() {
                     self.lost.notify_one();
+                }
+                if error.code() == Some(403) {
+                    self.reporter
+                        .problem("Forbidden", format!("the {} does not let us look: {error}", end.place));
                 }
                 link.failed(&error);
                 Vec::new()
@@ -167,16 +170,13 @@ impl Pipeline {
         lane.failed(key, error.to_string());
         tracing::debug!(crd = self.crd, %key, what, attempts, %error, "a write failed");
         // A patch that does not fit may be refused as invalid before its version is looked at.
-        if matches!(error.code(), Some(404 | 409 | 422)) {
-            match end.refresh(key).await {
-                Ok(Some(changed)) => {
-                    self.look_at([changed]);
-                    // A watch that is behind again and again is no watch.
-                    if attempts >= TELL_AFTER {
-                        end.kick.notify_one();
-                    }
-                }
-                Ok(None) | Err(_) => {}
+        if matches!(error.code(), Some(404 | 409 | 422))
+            && let Ok(Some(changed)) = end.refresh(key).await
+        {
+            self.look_at([changed]);
+            // A watch that is behind again and again is no watch.
+            if attempts >= TELL_AFTER {
+                end.kick.notify_one();
             }
         }
         let told = if error.is_conflict() { 3 * TELL_AFTER } else { TELL_AFTER };

@@ -140,7 +140,7 @@ fn with_a_filter_only_what_carries_the_robots_name_counts() {
     assert_eq!(plan(&own), "create | nothing (Absent)");
     assert_eq!(plan(&other), "nothing (Foreign) | nothing (Absent)");
     assert_eq!(plan(&none), "nothing (Foreign) | nothing (Absent)");
-    check(&filtered(), &None, &Some(none.clone()), "nothing (Foreign) | nothing (Absent)");
+    check(&filtered(), &None, &Some(none), "nothing (Foreign) | nothing (Absent)");
     check(&filtered(), &None, &Some(other.clone()), "nothing (Foreign) | nothing (Absent)");
     check(&filtered(), &None, &Some(own.clone()), "delete u (OriginalAbsent) | nothing (Absent)");
     // Handed over to another robot.
