@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::deletion::{self, Deletions};
 use crate::members::{Kind, Members};
+use crate::metrics::Metrics;
 use crate::placing::Surge;
 use crate::writing::Ledger;
 
@@ -47,6 +48,7 @@ pub(crate) struct Hub {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) queue: Arc<Queue<Job>>,
     pub(crate) deletions: Arc<Deletions>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Hub {

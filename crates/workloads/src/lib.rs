@@ -18,6 +18,7 @@ mod digest;
 mod hub;
 mod intent;
 mod members;
+mod metrics;
 pub mod placing;
 pub mod planner;
 mod replicasets;
@@ -27,4 +28,5 @@ mod story;
 mod writing;
 
 pub use hub::Options;
+pub use metrics::Metrics;
 pub use service::Workloads;

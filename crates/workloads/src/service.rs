@@ -16,6 +16,7 @@ use kube::{Api, Client, ResourceExt as _};
 use crate::deletion::Deletions;
 use crate::hub::{Hub, Job, Options};
 use crate::members::{Change, Kind, Members};
+use crate::metrics::Metrics;
 use crate::writing::Ledger;
 use crate::{deployments, replicasets};
 
@@ -45,7 +46,13 @@ struct Federated {
 impl Workloads {
     /// The role beside the federation's API server behind `federation`. The fleet must be the federation's members already:
     /// who is not in it is no member.
-    pub fn new(options: Options, federation: Client, fleet: Arc<Fleet>, clock: Clock) -> Workloads {
+    pub fn new(
+        options: Options,
+        federation: Client,
+        fleet: Arc<Fleet>,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let ledger = Arc::new(Ledger::default());
         let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
@@ -60,7 +67,17 @@ impl Workloads {
             }
             Change::Knowledge => known.jobs().for_each(|job| jobs.add_after(job, SWARM)),
         });
-        let hub = Arc::new(Hub { options, federation, clock, recorder, members, ledger, queue, deletions });
+        let hub = Arc::new(Hub {
+            options,
+            federation,
+            clock,
+            recorder,
+            members,
+            ledger,
+            queue,
+            deletions,
+            metrics,
+        });
         let replica_sets = replicasets::Controller::new(hub.clone(), federated.sets.clone());
         let deployments =
             deployments::Controller::new(hub.clone(), federated.deployments.clone(), federated.sets.clone());
@@ -77,12 +94,14 @@ impl Workloads {
         Box::pin(async move {
             let Workloads { hub, federated, replica_sets, deployments, events } = self;
             let handle = |(kind, key): Job| {
-                let (replica_sets, deployments) = (&replica_sets, &deployments);
+                let (replica_sets, deployments, metrics) = (&replica_sets, &deployments, &hub.metrics);
                 async move {
-                    match kind {
+                    let next = match kind {
                         Kind::ReplicaSet => replica_sets.reconcile(&key).await,
                         Kind::Deployment => deployments.reconcile(&key).await,
-                    }
+                    };
+                    metrics.checked(kind, next);
+                    next
                 }
             };
             let all_work = async {

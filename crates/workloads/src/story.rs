@@ -39,7 +39,8 @@ pub(crate) fn tell(before: Option<&Placement>, after: &Placement, replicas: i64)
         after.clusters.iter().any(|(name, now)| was(name).map_or(0, |last| last.desired) != now.desired)
             || before
                 .is_some_and(|before| before.clusters.keys().any(|name| !after.clusters.contains_key(name)));
-    if before.is_none() && !layout.is_empty() {
+    let asked_for = before.is_none_or(|before| before.observed_generation != after.observed_generation);
+    if changed && asked_for {
         say(Weight::Normal, "Placed", layout);
     } else if changed {
         let reasons: Vec<String> = after

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
+use koinon_fleet::Fleet;
 use koinon_fleet::membership::Controller;
 use koinon_fleet::membership::controller::Kind;
-use koinon_fleet::{Fleet, Metrics};
-use koinon_workloads::{Options, Workloads};
+use koinon_workloads::{Metrics, Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
@@ -35,7 +35,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
-    let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), Readiness::default());
+    let (mut registry, health) = (Registry::default(), Readiness::default());
+    let (of_members, metrics) = (koinon_fleet::Metrics::default(), Metrics::default());
+    of_members.register(&mut registry);
     metrics.register(&mut registry);
     let formed = Arc::new(AtomicBool::new(false));
     let known = formed.clone();
@@ -52,11 +54,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     args.common
         .election
         .run(client.clone(), LEASE, &end, || async {
-            let fleet = Fleet::new(options.clone(), metrics.clone(), clock.clone());
+            let fleet = Fleet::new(options.clone(), of_members.clone(), clock.clone());
             let controller =
                 Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone());
             let known = || formed.store(true, Ordering::Relaxed);
-            let crew = Crew { client: &client, fleet, controller, clock: clock.clone() };
+            let (clock, metrics) = (clock.clone(), metrics.clone());
+            let crew = Crew { client: &client, fleet, controller, clock, metrics };
             Box::pin(crew.work(args.spreading.options(), known, end.asked())).await;
         })
         .await
@@ -68,6 +71,7 @@ pub(crate) struct Crew<'a> {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) controller: Controller,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
 }
 
 impl Crew<'_> {
@@ -84,13 +88,13 @@ impl Crew<'_> {
             let there = formed.wait_for(Option::is_some).await.is_ok();
             if there {
                 known();
-                let workloads = Workloads::new(options, self.client.clone(), self.fleet, self.clock);
-                workloads.run(end).await;
+                let client = self.client.clone();
+                Workloads::new(options, client, self.fleet, self.clock, self.metrics).run(end).await;
             }
         };
         tokio::select! {
-            () = self.controller.run() => {}
-            () = workloads => {}
+            () = Box::pin(self.controller.run()) => {}
+            () = Box::pin(workloads) => {}
         }
     }
 }

@@ -52,7 +52,8 @@ impl League {
             Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone()).direct(direct);
         let clock = ground.clock;
         let task = tokio::spawn(async move {
-            let crew = Crew { client: &client, fleet, controller, clock };
+            let metrics = koinon_workloads::Metrics::default();
+            let crew = Crew { client: &client, fleet, controller, clock, metrics };
             Box::pin(crew.work(spreading, || (), std::future::pending())).await;
         });
         Ok(League { task })

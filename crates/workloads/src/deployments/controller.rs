@@ -25,6 +25,7 @@ use crate::deployments::read::hash;
 use crate::digest::letters;
 use crate::hub::Hub;
 use crate::members::{DeploymentRecord, Kind};
+use crate::metrics::Part;
 use crate::rollout::{self, Record, Step};
 use crate::writing::{Count, Has, Ledger, Order, Place, Template, Why, Writer};
 
@@ -62,6 +63,7 @@ impl Controller {
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(deployment) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::Deployment, key);
+            self.hub.metrics.count(Kind::Deployment, key, None);
             return Next::Done;
         };
         match self.hub.guard(Kind::Deployment, &*deployment).await {
@@ -90,10 +92,14 @@ impl Controller {
     }
 
     async fn work_on(&self, key: &Key, mut deployment: Arc<Deployment>) -> Result<Next, call::Error> {
+        if let Some(answer) = self.roll_back(&deployment).await? {
+            self.view.learn(answer);
+            return Ok(Next::After(Duration::ZERO));
+        }
         let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         self.make_shadows(&deployment, &decision).await?;
-        if Some(&decision.plan.record) != Some(&read::record(&deployment).unwrap_or_default()) {
+        if decision.plan.record != read::record(&deployment).unwrap_or_default() {
             deployment = self.write_record(&deployment, &decision).await?;
             if let Some(told) = story::started(&decision.plan) {
                 self.hub.recorder.tell(&*deployment, told.weight, told.reason, told.message);
@@ -102,7 +108,9 @@ impl Controller {
         let orders = self.orders(&deployment, &decision);
         let wrote = !orders.is_empty();
         if wrote {
+            let timer = self.hub.metrics.time(Part::Members);
             self.writer.carry_out(orders).await;
+            drop(timer);
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Ok(Next::Done) };
             if now.metadata.generation != deployment.metadata.generation {
@@ -112,8 +120,11 @@ impl Controller {
             let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
             decision = again;
         }
+        self.hub.metrics.count(Kind::Deployment, key, Some(decision.counts()));
+        let timer = self.hub.metrics.time(Part::Status);
         self.say(&deployment, &decision).await?;
         self.count_shadows(&deployment, &decision).await?;
+        drop(timer);
         let more = !self.orders(&deployment, &decision).is_empty();
         let starts = !decision.plan.started.is_empty();
         Ok(match decision.look_again {
@@ -125,6 +136,7 @@ impl Controller {
     }
 
     fn decide(&self, deployment: &Deployment) -> Option<Decision> {
+        let _timer = self.hub.metrics.time(Part::Plan);
         let spec = deployment.spec.as_ref()?;
         let uid = deployment.uid().unwrap_or_default();
         let shadows = self.known_shadows(deployment);
@@ -172,19 +184,27 @@ impl Controller {
     }
 
     fn orders(&self, deployment: &Deployment, decision: &Decision) -> Vec<Order> {
+        let templates = self.templates(deployment);
         let steps = decision.plan.steps.iter();
-        steps.filter_map(|(name, step)| self.order(deployment, decision, name, step)).collect()
+        steps.filter_map(|(name, step)| self.order(deployment, decision, &templates, name, step)).collect()
     }
 
     /// What is to be written to a member, if it has something else.
-    fn order(&self, deployment: &Deployment, decision: &Decision, name: &str, step: &Step) -> Option<Order> {
+    fn order(
+        &self,
+        deployment: &Deployment,
+        decision: &Decision,
+        templates: &BTreeMap<String, Value>,
+        name: &str,
+        step: &Step,
+    ) -> Option<Order> {
         let (hub, key) = (&self.hub, Key::of(deployment));
         let member = hub.members.fleet.get(name)?;
         let place = place(&key, member.name());
         let record = hub.members.deployments.get(name, &key);
         let has_template = record.as_ref().and_then(|record| {
             let named = letters(record.template);
-            let known = self.template(deployment, &named).is_some();
+            let known = templates.contains_key(&named);
             if known {
                 Some(named)
             } else {
@@ -196,7 +216,7 @@ impl Controller {
             rollout::Template::Revision(hash) => Some(hash.clone()),
             rollout::Template::AsItIs => has_template,
         };
-        let content_of = template.as_ref().and_then(|hash| self.template(deployment, hash));
+        let content_of = template.as_ref().and_then(|hash| templates.get(hash)).cloned();
         let keeps = content_of.is_none();
         if keeps && record.is_none() {
             return None;
@@ -210,10 +230,8 @@ impl Controller {
         }
         let count = step.replicas.map_or(Count::AsItIs, Count::Of);
         let why = match &record {
-            None => {
-                let had = decision.placement.clusters.get(name).is_some_and(|last| last.replicas > 0);
-                if had { Why::Deleted } else { Why::New }
-            }
+            None if decision.had.contains(name) => Why::Deleted,
+            None => Why::New,
             Some(record) => {
                 let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
                 let told = hub.ledger.told(&place).is_some_and(|told| told != record.spec_replicas);
@@ -319,8 +337,14 @@ impl Controller {
         change(self.memory.lock().entry(deployment.uid().unwrap_or_default()).or_default());
     }
 
-    pub(super) fn memory(&self, deployment: &Deployment) -> Memory {
-        self.memory.lock().get(&deployment.uid().unwrap_or_default()).cloned().unwrap_or_default()
+    /// All templates that have a name, by that.
+    pub(super) fn templates(&self, deployment: &Deployment) -> BTreeMap<String, Value> {
+        let memory = self.memory.lock();
+        let known =
+            memory.get(&deployment.uid().unwrap_or_default()).into_iter().flat_map(|one| &one.templates);
+        let known = known.map(|(name, (template, _))| (name.clone(), template.clone()));
+        let wanted = deployment.spec.as_ref().map(|spec| (hash(&spec.template), read::plain(&spec.template)));
+        known.chain(wanted).collect()
     }
 }
 

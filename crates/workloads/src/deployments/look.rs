@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use koinon_api::placement::ClusterPlacement;
 
 use crate::members::DeploymentRecord;
 use crate::placing::{self, Spot};
@@ -49,9 +50,16 @@ impl Seen {
         }
     }
 
-    /// As the rollout needs it.
-    pub(super) fn local(&self, spot: Option<&Spot>) -> Option<Local> {
-        let record = self.record.as_deref()?;
+    /// As the rollout needs it. `last` is what was known last, and of which template.
+    pub(super) fn local(
+        &self,
+        spot: Option<&Spot>,
+        last: Option<(&ClusterPlacement, &str)>,
+    ) -> Option<Local> {
+        let Some(record) = self.record.as_deref() else {
+            // Not listed yet, as after a restart: what was known last still holds. Nothing is done to it meanwhile.
+            return last.filter(|_| self.reach == Reach::Unsure).and_then(as_last_known);
+        };
         let stuck = spot.map(|spot| spot.stuck).unwrap_or_default();
         let refused = self.refused.as_ref().filter(|refused| refused.times >= placing::REFUSALS);
         Some(Local {
@@ -69,4 +77,17 @@ impl Seen {
             refused: refused.map(|refused| refused.message.clone()),
         })
     }
+}
+
+fn as_last_known((last, template): (&ClusterPlacement, &str)) -> Option<Local> {
+    (last.replicas > 0).then(|| Local {
+        template: (last.updated == last.replicas).then(|| template.to_owned()),
+        spec_replicas: last.desired,
+        replicas: last.replicas,
+        updated: last.updated,
+        ready: last.ready,
+        available: last.available,
+        unschedulable: last.unschedulable,
+        ..Local::default()
+    })
 }

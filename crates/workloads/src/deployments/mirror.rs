@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use koinon_api::names::MANAGER;
 use koinon_control::Key;
 use koinon_control::call::{self, within_deadline};
+use koinon_control::events::Weight;
 use koinon_fleet::ClusterId;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt as _};
@@ -53,25 +54,19 @@ impl Controller {
         sets
     }
 
-    /// The template of this name, if it is known.
-    pub(super) fn template(&self, deployment: &Deployment, name: &str) -> Option<Value> {
-        let wanted = deployment.spec.as_ref().map(|spec| plain(&spec.template));
-        let wanted = wanted.filter(|template| letters(digest(template)) == name);
-        wanted.or_else(|| self.memory(deployment).templates.get(name).map(|(template, _)| template.clone()))
-    }
-
     /// Makes every shadow say what it should, and removes those that are too many.
     pub(super) async fn make_shadows(
         &self,
         deployment: &Deployment,
         decision: &Decision,
     ) -> Result<(), call::Error> {
+        let templates = self.templates(deployment);
         for wanted in &decision.plan.shadows.wanted {
             let key = Key::new(deployment.namespace().unwrap_or_default(), wanted.name.as_str());
             let there = self.sets.get(&key);
-            let Some(template) = self.template(deployment, &wanted.template) else { continue };
+            let Some(template) = templates.get(&wanted.template) else { continue };
             let newest = wanted.template == decision.desired.template;
-            let said = shadow::manifest(deployment, wanted, &template, newest, there.as_deref());
+            let said = shadow::manifest(deployment, wanted, template, newest, there.as_deref());
             let content = content::of_manifest(&said);
             let has = there.as_deref().map_or(Has::Other, |there| {
                 let metadata = &there.metadata;
@@ -79,8 +74,19 @@ impl Controller {
                     content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &there.spec);
                 self.shadows.has(&place(&key), content, actual)
             });
-            if has != Has::This {
-                self.apply_shadow(&key, &said, content).await?;
+            let refusal = self.shadows.refusal(&place(&key)).and_then(|refusal| refusal.pause(content));
+            if has == Has::This || refusal.is_some() {
+                continue;
+            }
+            match self.apply_shadow(&key, &said, content).await {
+                // Such as a name that is too long. The members can do without the history.
+                Err(error) if matches!(error.code(), Some(400 | 422)) => {
+                    self.shadows.refused(&place(&key), content, &error.to_string());
+                    let message =
+                        format!("revision {} has no ReplicaSet in the history: {error}", wanted.revision);
+                    self.hub.recorder.tell(deployment, Weight::Warning, "RevisionRefused", message);
+                }
+                outcome => outcome?,
             }
         }
         for name in &decision.plan.shadows.remove {

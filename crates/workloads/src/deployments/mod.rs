@@ -15,6 +15,7 @@ mod manifest;
 mod mirror;
 mod plan;
 mod read;
+mod rollback;
 mod shadow;
 mod status;
 mod story;

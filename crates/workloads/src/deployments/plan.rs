@@ -1,6 +1,6 @@
 //! What is to be done about one federated Deployment, from what is seen of it, its shadows and the members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::budget::{Budget, Part};
 use super::look::Seen;
 use super::read;
 use crate::intent::{Intent, intent};
+use crate::metrics::Counts;
 use crate::placing::{Placed, Surge, Wanted, place};
 use crate::rollout::{self, Condition, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View};
 use crate::story::{self, Told};
@@ -46,7 +47,23 @@ pub(super) struct Decision {
     pub(super) told: Vec<Told>,
     /// What is wrong with what the user says.
     pub(super) faults: Vec<Condition>,
+    /// The members that had something when they were last looked at.
+    pub(super) had: BTreeSet<String>,
     pub(super) look_again: Option<Duration>,
+}
+
+impl Decision {
+    /// The replicas by state, for whoever measures.
+    pub(super) fn counts(&self) -> Counts {
+        let clusters = || self.placement.clusters.values();
+        Counts {
+            wanted: self.desired.replicas,
+            placed: clusters().map(|one| one.desired).sum(),
+            ready: self.plan.status.ready,
+            available: self.plan.status.available,
+            stuck: clusters().map(|one| one.unschedulable).sum(),
+        }
+    }
 }
 
 pub(super) fn decide(
@@ -74,21 +91,26 @@ pub(super) fn decide(
     let room = |name: &String| known.record.clusters.get(name).and_then(|started| started.room);
     let seen = known.members.iter().map(|(name, seen)| (name.clone(), seen.member(room(name)))).collect();
     let placed = place(now, &wanted, &seen, before);
-    let view = view(known, &placed);
+    let view = view(known, &placed, &desired);
     let plan = rollout::plan(now, &desired, &view);
     debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
     let placement = placement(&wanted, &desired, &view, &plan, &placed, known);
     let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
     let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
     let parts = parts(&desired, budget, &view, &plan);
-    Decision { faults: conditions(&intent, faults), desired, plan, placement, parts, told, look_again }
+    let had = before.iter().flat_map(|before| &before.clusters).filter(|(_, last)| last.replicas > 0);
+    let had = had.map(|(name, _)| name.clone()).collect();
+    Decision { faults: conditions(&intent, faults), had, desired, plan, placement, parts, told, look_again }
 }
 
-fn view(known: &Known<'_>, placed: &Placed) -> View {
+fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {
+    let before = known.before.as_ref().filter(|before| before.observed_generation == desired.generation);
     let members = known.members.iter().map(|(name, seen)| {
         let spot = placed.clusters.get(name);
         let share = spot.map(|spot| spot.share_now());
-        (name.clone(), Member { reach: seen.reach(), share, local: seen.local(spot) })
+        let last = before.and_then(|before| before.clusters.get(name));
+        let local = seen.local(spot, last.map(|last| (last, desired.template.as_str())));
+        (name.clone(), Member { reach: seen.reach(), share, local })
     });
     View { members: members.collect(), shadows: known.shadows.clone(), record: known.record.clone() }
 }

@@ -16,6 +16,7 @@ use super::plan::{Plan, Refused, Rules, Seen, Wish, plan};
 use crate::content;
 use crate::hub::Hub;
 use crate::members::{Kind, SetRecord};
+use crate::metrics::Part;
 use crate::writing::{Count, Has, Order, Place, Template, Writer};
 
 /// The controller of federated ReplicaSets.
@@ -38,6 +39,7 @@ impl Controller {
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(mut set) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::ReplicaSet, key);
+            self.hub.metrics.count(Kind::ReplicaSet, key, None);
             return Next::Done;
         };
         if !super::is_federated(&set) {
@@ -62,6 +64,7 @@ impl Controller {
         let wish = Wish::of(&set);
         let mut plan = self.plan(&set, &wish);
         if !plan.writes.is_empty() {
+            let _timer = self.hub.metrics.time(Part::Members);
             self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Next::Done };
@@ -71,7 +74,12 @@ impl Controller {
             set = now;
             plan = self.plan(&set, &wish);
         }
-        if let Err(error) = self.say(&set, &plan).await {
+        self.hub.metrics.count(Kind::ReplicaSet, key, Some(plan.counts()));
+        let said = {
+            let _timer = self.hub.metrics.time(Part::Status);
+            self.say(&set, &plan).await
+        };
+        if let Err(error) = said {
             tracing::debug!(%key, %error, "the status was not written");
             return Next::Retry;
         }
@@ -83,6 +91,7 @@ impl Controller {
 
     fn plan(&self, set: &ReplicaSet, wish: &Wish) -> Plan {
         let hub = &self.hub;
+        let _timer = hub.metrics.time(Part::Plan);
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
         plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish))
     }

@@ -15,6 +15,7 @@ use super::{manifest, status};
 use crate::content;
 use crate::intent::{Intent, intent};
 use crate::members::SetRecord;
+use crate::metrics::Counts;
 use crate::placing::{self, Placed, Surge, Wanted, place};
 use crate::rollout::{Counting, Reach};
 use crate::story::{self, Told};
@@ -68,10 +69,27 @@ impl Wish {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) writes: BTreeMap<String, Write>,
+    /// How many there should be in all.
+    replicas: i64,
     pub(super) status: ReplicaSetStatus,
     pub(super) placement: Placement,
     pub(super) told: Vec<Told>,
     pub(super) look_again: Option<Duration>,
+}
+
+impl Plan {
+    /// The replicas by state, for whoever measures.
+    pub(super) fn counts(&self) -> Counts {
+        let count = |count: Option<i32>| i64::from(count.unwrap_or(0));
+        let clusters = || self.placement.clusters.values();
+        Counts {
+            wanted: self.replicas,
+            placed: clusters().map(|one| one.desired).sum(),
+            ready: count(self.status.ready_replicas),
+            available: count(self.status.available_replicas),
+            stuck: clusters().map(|one| one.unschedulable).sum(),
+        }
+    }
 }
 
 /// One member's object is to be written.
@@ -99,11 +117,11 @@ pub(super) fn plan(now: Timestamp, rules: Rules, set: &ReplicaSet, members: &BTr
     let placed = place(now, &wanted, &seen, before);
     let writes = writes(&intent, &placed, members, before);
     let placement = status::placement(&wanted, &placed, members, before);
-    let status = status::status(now, set, &intent, &placed, members);
+    let status = status::status(now, set, &intent, &placed, members, before);
     let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
     let pauses = members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
     let look_again = placed.look_again.into_iter().chain(pauses).min();
-    Plan { writes, status, placement, told, look_again }
+    Plan { writes, replicas, status, placement, told, look_again }
 }
 
 impl Seen {

@@ -106,10 +106,22 @@ pub(super) fn status(
     intent: &Intent,
     placed: &Placed,
     members: &BTreeMap<String, Seen>,
+    before: Option<&Placement>,
 ) -> ReplicaSetStatus {
     let (mut replicas, mut labeled, mut ready, mut available) = (0, 0, 0, 0);
     for (name, seen) in members.iter().filter(|(_, seen)| seen.reach != Reach::Offline) {
-        let Some(record) = &seen.record else { continue };
+        let Some(record) = &seen.record else {
+            // Not listed yet, as after a restart: what was known last still holds.
+            let last = before.and_then(|before| before.clusters.get(name));
+            if let Some(last) = last.filter(|_| seen.reach == Reach::Unsure) {
+                let counted = last.replicas.min(last.desired);
+                replicas += counted;
+                labeled += counted;
+                ready += last.ready;
+                available += last.available;
+            }
+            continue;
+        };
         let probes = placed.clusters.get(name).map_or(0, |spot| probes(spot, record.spec_replicas));
         replicas += (record.replicas - probes).max(0);
         labeled += (record.fully_labeled - probes).max(0);

@@ -14,6 +14,9 @@ use crate::members::Kind;
 /// What a member refused is tried again after this long.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
+/// So many repairs within that time are a quarrel.
+const CONTESTED: u32 = 5;
+
 /// One workload's object in one member.
 pub(crate) type Place = (Kind, Key, ClusterId);
 
@@ -24,6 +27,14 @@ pub(crate) struct Ledger {
     on_their_way: Mutex<BTreeMap<Place, Option<i64>>>,
     refusals: Mutex<BTreeMap<Place, Refusal>>,
     taken: Mutex<HashMap<Place, Taken>>,
+    repairs: Mutex<HashMap<Place, Repairs>>,
+}
+
+/// How often something was put right lately.
+#[derive(Debug, Clone, Copy)]
+struct Repairs {
+    count: u32,
+    since: Instant,
 }
 
 /// What a member last took from us.
@@ -119,12 +130,24 @@ impl Ledger {
     }
 
     /// The member refused; says how often in a row.
-    pub(super) fn refused(&self, place: &Place, content: u64, message: &str) -> u32 {
+    pub(crate) fn refused(&self, place: &Place, content: u64, message: &str) -> u32 {
         let mut refusals = self.refusals.lock();
         let times = refusals.get(place).map_or(0, |refusal| refusal.times).saturating_add(1);
         let refusal = Refusal { times, message: message.to_owned(), content, at: Instant::now() };
         refusals.insert(place.clone(), refusal);
         times
+    }
+
+    /// Something was put right; says whether that happens so often that somebody there must be putting it wrong on purpose.
+    pub(super) fn repaired(&self, place: &Place) -> bool {
+        let now = Instant::now();
+        let mut repairs = self.repairs.lock();
+        let lately = repairs.entry(place.clone()).or_insert(Repairs { count: 0, since: now });
+        if now.duration_since(lately.since) > TRY_AGAIN {
+            *lately = Repairs { count: 0, since: now };
+        }
+        lately.count += 1;
+        lately.count >= CONTESTED
     }
 
     pub(crate) fn refusal(&self, place: &Place) -> Option<Refusal> {
@@ -136,5 +159,6 @@ impl Ledger {
         let other = |place: &Place| (place.0, &place.1) != (kind, key);
         self.refusals.lock().retain(|place, _| other(place));
         self.taken.lock().retain(|place, _| other(place));
+        self.repairs.lock().retain(|place, _| other(place));
     }
 }

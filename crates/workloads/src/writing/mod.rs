@@ -173,6 +173,13 @@ impl<R: Written> Desk<R> {
                 self.ledger.taken(&place, order.content, actual, order.count.ours(), template);
                 self.index.learn(order.member.name(), &applied.object);
                 self.tell(&order, applied.overwrote);
+                if order.why == Why::Drifted && self.ledger.repaired(&place) {
+                    self.ledger.refused(
+                        &place,
+                        order.content,
+                        "somebody there changes it back again and again",
+                    );
+                }
                 self.ledger.answered(&place);
             }
             Err(failure) => {

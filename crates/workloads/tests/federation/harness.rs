@@ -12,8 +12,8 @@ use koinon_apiserver::serve::{Options, Server};
 use koinon_cluster::kubelet::Settings;
 use koinon_cluster::{Cluster, Housekeeping};
 use koinon_control::Clock;
-use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
-use koinon_workloads::Workloads;
+use koinon_fleet::{ClusterId, Fleet, Link, Wanted};
+use koinon_workloads::{Metrics, Workloads};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -166,12 +166,14 @@ impl World {
     /// Starts the role from nothing: it knows what the servers tell, and nothing else.
     pub(crate) async fn start(&mut self) {
         let clock = self.federation.clock.clone();
-        let fleet = Fleet::new(koinon_fleet::Options::default(), Metrics::default(), clock.clone());
+        let fleet =
+            Fleet::new(koinon_fleet::Options::default(), koinon_fleet::Metrics::default(), clock.clone());
         self.role = Some(Role { fleet: fleet.clone(), task: tokio::spawn(async {}) });
         let names: Vec<String> = self.members.keys().cloned().collect();
         self.join(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let client = self.federation.wire.client(&self.log);
-        let workloads = Workloads::new(self.options.clone(), client, fleet.clone(), clock);
+        let workloads =
+            Workloads::new(self.options.clone(), client, fleet.clone(), clock, Metrics::default());
         let task = tokio::spawn(workloads.run(std::future::pending()));
         self.role = Some(Role { fleet, task });
     }

@@ -297,6 +297,13 @@ async fn shadows_are_mirrors() {
     world.rest().await;
     assert_eq!(shadows(&world).await, ["3 web:3 0/0", "4 web:4 4/4"], "made again and put right");
     assert_eq!(images(&world).await, "a=web:4 b=web:4");
+    let ask = json!({"metadata": {"annotations": {"deprecated.deployment.rollback.to": "0"}}});
+    world.federation.patch(DEPLOY, ask).await;
+    until_images(&world, "a=web:3 b=web:3").await;
+    world.until_event("DeploymentRollback: rolled back to revision 3").await;
+    until_rolled_out(&world).await;
+    world.rest().await;
+    assert_eq!(shadows(&world).await, ["4 web:4 0/0", "5 web:3 4/4"]);
     world.federation.delete(DEPLOY, "Background").await;
     let none = |list: &Value| list["items"].as_array().is_some_and(Vec::is_empty);
     world.until(SETS, "the shadows are gone", none).await;
@@ -327,4 +334,65 @@ async fn bad_annotations_are_explained_and_the_defaults_hold() {
     world.federation.patch(DEPLOY, json!({"metadata": {"annotations": order}})).await;
     world.until_event("UnknownCluster: koinon.dev/cluster-order names mars").await;
     world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_refuses_the_template_stops_the_update() {
+    let world = world(&["a", "b", "c"], Deploy { replicas: 6, ..Deploy::default() }).await;
+    world.members["a"].wire.refuse(|method, path| {
+        (method == http::Method::PATCH && path.contains("deployments")).then_some(422)
+    });
+    set_image(&world, "web:2").await;
+    let failed = |one: &Value| progressing(one)["reason"] == "ProgressDeadlineExceeded";
+    let deployment = world.until(DEPLOY, "it has failed", failed).await;
+    let message = progressing(&deployment)["message"].as_str().unwrap();
+    assert!(message.contains("a makes no progress: refused: no such thing here"), "{message}");
+    assert_eq!(images(&world).await, "a=web:1 b=web:1 c=web:1");
+    world.members["a"].wire.accept();
+    until_rolled_out(&world).await;
+    assert_eq!(images(&world).await, "a=web:2 b=web:2 c=web:2");
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_go_on_without_us_and_are_put_right_later() {
+    let mut world = world(&["a", "b"], Deploy { replicas: 4, ..Deploy::default() }).await;
+    set_image(&world, "web:2").await;
+    until_images(&world, "a=web:2 b=web:1").await;
+    world.kill().await;
+    let by_hand = json!([{"name": "web", "image": "hot:fix"}]);
+    let change = json!({"spec": {"replicas": 3, "template": {"spec": {"containers": by_hand}}}});
+    world.members["b"].patch(DEPLOY, change).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let there = world.members["b"].get(DEPLOY).await.unwrap();
+    assert_eq!(there["status"]["updatedReplicas"], 3, "it is a whole Deployment");
+    world.members["b"].delete(DEPLOY, "Orphan").await;
+    world.start().await;
+    until_rolled_out(&world).await;
+    world.until_layout(DEPLOY, "a=2 b=2").await;
+    world.rest().await;
+    assert_eq!(images(&world).await, "a=web:2 b=web:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_too_long_for_a_history_still_runs() {
+    let world = World::new(&[("a", 110)]).await;
+    let name = "w".repeat(250);
+    let body = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+        },
+    });
+    world.federation.create("/apis/apps/v1/namespaces/default/deployments", body).await;
+    let path = format!("/apis/apps/v1/namespaces/default/deployments/{name}");
+    let looked_at = |one: &Value| one["status"]["observedGeneration"] == one["metadata"]["generation"];
+    world.until(&path, "it is looked at", looked_at).await;
+    // The member's own controller cannot make a ReplicaSet of that name either.
+    world.until_layout(&path, "a=0/1").await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = world.log.writes().len();
+    assert!(writes < 60, "{writes} writes in ten minutes");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{PREFERENCES, SETS, WEB, World, placement, set};
+use crate::harness::{DEPLOY, Deploy, PREFERENCES, SETS, WEB, World, placement, set};
 
 const EVEN: &str = r#"{"rebalance":true}"#;
 
@@ -161,4 +161,58 @@ async fn a_missing_namespace_is_made_and_a_members_own_count_is_left() {
     let there = world.members["b"].get(path).await.unwrap();
     assert_eq!(there["spec"]["minReadySeconds"], 1);
     world.until(path, "all are counted", |web| web["status"]["replicas"] == 8).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_not_seen() {
+    let mut world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(EVEN)).await;
+    world.create_deployment(Deploy { replicas: 6, ..Deploy::default() }).await;
+    world.until(WEB, "all are available", |web| web["status"]["availableReplicas"] == 8).await;
+    world.until(DEPLOY, "all are available", |web| web["status"]["availableReplicas"] == 6).await;
+    world.rest().await;
+    let before = (world.federation.get(WEB).await, world.federation.get(DEPLOY).await);
+    world.kill().await;
+    // One member answers only after a while.
+    world.members["b"].wire.cut();
+    world.start().await;
+    for round in 0..400 {
+        if round == 200 {
+            world.members["b"].wire.heal();
+        }
+        let (web, deploy) =
+            (world.federation.get(WEB).await.unwrap(), world.federation.get(DEPLOY).await.unwrap());
+        assert_eq!(web["status"]["availableReplicas"], 8);
+        assert_eq!(deploy["status"]["availableReplicas"], 6);
+        assert_eq!(deploy["status"]["updatedReplicas"], 6);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.rest().await;
+    let after = (world.federation.get(WEB).await, world.federation.get(DEPLOY).await);
+    let said = |one: &Option<Value>| {
+        let one = one.as_ref().unwrap();
+        (one["status"].clone(), placement(one))
+    };
+    assert_eq!(said(&after.0), said(&before.0));
+    assert_eq!(said(&after.1).1, said(&before.1).1);
+    let writes = world.log.writes();
+    assert!(writes.iter().all(|write| write.starts_with("federation")), "{writes:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_quarrels_is_not_answered_for_ever() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(4, Some(EVEN)).await;
+    world.until_layout(WEB, "a=2 b=2").await;
+    let before = world.log.writes().len();
+    for _ in 0..600 {
+        world.members["b"].patch(WEB, json!({"metadata": {"labels": {"team": "red"}}})).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let repairs =
+        world.log.writes().split_off(before).into_iter().filter(|write| write.starts_with("b ")).count();
+    assert!((5..=20).contains(&repairs), "{repairs} in two minutes");
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let there = world.members["b"].get(WEB).await.unwrap();
+    assert_eq!(there["metadata"]["labels"]["team"], "blue", "once the other rests, it is put right");
 }

@@ -1,6 +1,6 @@
 //! Any history of changes: it always comes to rest, at a layout that holds, and moves keep what is available.
 
-use koinon_api::preferences::Preferences;
+use koinon_api::preferences::{ClusterPreference, Preferences};
 use proptest::prelude::*;
 
 use crate::model::{Federation, ROUND};
@@ -39,12 +39,10 @@ fn preferences(rebalance: bool, each: &[Option<(i64, Option<i64>, i64)>; 3]) -> 
         .zip(NAMES)
         .filter_map(|(one, name)| {
             let (min_replicas, max_replicas, weight) = (*one)?;
-            let one = koinon_api::preferences::ClusterPreference { min_replicas, max_replicas, weight };
-            Some((name.to_owned(), one))
+            Some((name.to_owned(), ClusterPreference { min_replicas, max_replicas, weight }))
         })
         .collect();
-    let read = Preferences { rebalance, clusters, ..Preferences::default() };
-    read.to_string()
+    Preferences { rebalance, clusters, ..Preferences::default() }.to_string()
 }
 
 proptest! {
