@@ -35,7 +35,7 @@ enum Subject {
     /// An edit on its way to 20 followers, beside bare writes.
     Config {
         /// How often it is measured; the table shows medians.
-        #[arg(long, default_value_t = 21)]
+        #[arg(long, default_value_t = 9)]
         rounds: usize,
         /// Where the table goes.
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/CONFIG.md"))]
