@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# The tests that run Koinon beside stock Kubernetes: the same requests, the same kubectl, the same answers.
+# The tests that need stock Kubernetes: the same requests, the same kubectl and the same answers beside Koinon, and the
+# end-to-end scenarios on stock control planes.
 # Needs Go the first time, to build Kubernetes into the user's cache folder.
 #
 #   hack/test-stock.sh [what cargo test takes]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-hack/kubernetes/cluster.sh build >/dev/null
+programs=$(hack/kubernetes/cluster.sh build)
+export KUBECTL=$programs/kubectl
 cargo build -p koinon
 export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon
 cargo test -p koinon-conformance --features stock "$@"
+KOINON_E2E_ENGINE=kubernetes cargo test -p koinon --test e2e "$@"

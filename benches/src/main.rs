@@ -1,12 +1,15 @@
 //! Koinon measured beside what it stands in for.
 //!
-//! `cargo run --release -p koinon-benches -- apiserver` measures the API server beside kube-apiserver with
-//! etcd, both with durable writes, prints the table and writes `benches/RESULTS.md`; `-- config` measures an edit
-//! that is federated beside the bare writes, and writes `benches/CONFIG.md`.
+//! `cargo run --release -p koinon-benches -- SUBJECT` measures one subject, prints its table and writes it to
+//! `benches/results/SUBJECT.md`.
 
 mod apiserver;
 mod config;
 mod measure;
+mod planner;
+mod sync;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -16,6 +19,9 @@ use clap::{Parser, Subcommand};
 struct Arguments {
     #[command(subcommand)]
     subject: Subject,
+    /// The folder that the table goes to.
+    #[arg(long, global = true, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
+    output: PathBuf,
 }
 
 #[derive(Subcommand)]
@@ -28,18 +34,27 @@ enum Subject {
         /// How often each side is measured; the table shows medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// Where the table goes.
-        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/RESULTS.md"))]
-        output: std::path::PathBuf,
+    },
+    /// The planner, beside a plain implementation of the same rules.
+    Planner {
+        /// How often each side is measured; the table shows the quickest.
+        #[arg(long, default_value_t = 50)]
+        rounds: usize,
     },
     /// An edit on its way to 20 followers, beside bare writes.
     Config {
         /// How often it is measured; the table shows medians.
         #[arg(long, default_value_t = 9)]
         rounds: usize,
-        /// Where the table goes.
-        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/CONFIG.md"))]
-        output: std::path::PathBuf,
+    },
+    /// Custom-resource sync, beside a bare client that makes the same writes.
+    Sync {
+        /// How many objects there are, one after another.
+        #[arg(long, value_delimiter = ',', default_value = "1000,10000")]
+        objects: Vec<usize>,
+        /// How often each engine is measured; the table shows medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
     },
 }
 
@@ -47,17 +62,15 @@ enum Subject {
 async fn main() -> Result<()> {
     // One provider for all TLS of the process; a second call would fail, and there is none.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match Arguments::parse().subject {
-        Subject::Apiserver { objects, rounds, output } => {
-            let table = apiserver::run(objects, rounds).await?;
-            println!("{table}");
-            std::fs::write(output, table)?;
-        }
-        Subject::Config { rounds, output } => {
-            let table = config::run(rounds).await?;
-            println!("{table}");
-            std::fs::write(output, table)?;
-        }
-    }
+    let arguments = Arguments::parse();
+    let (name, table) = match arguments.subject {
+        Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
+        Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
+        Subject::Config { rounds } => ("config", config::run(rounds).await?),
+        Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
+    };
+    println!("{table}");
+    std::fs::create_dir_all(&arguments.output)?;
+    std::fs::write(arguments.output.join(format!("{name}.md")), table)?;
     Ok(())
 }

@@ -86,7 +86,7 @@ start() {
     --endpoint-reconciler-type none --service-cluster-ip-range 10.96.0.0/16 \
     --service-account-issuer https://kubernetes.default.svc.cluster.local \
     --service-account-key-file "$dir/sa.key" --service-account-signing-key-file "$dir/sa.key" \
-    --token-auth-file "$dir/tokens" --authorization-mode RBAC
+    --token-auth-file "$dir/tokens" --authorization-mode RBAC --allow-privileged
   await kube-apiserver "$server/readyz"
   write_kubeconfig "$server" "$token"
   [ -n "${KOINON_CONTROLLERS:-}" ] && start_controllers "$bin" "$port"

@@ -74,9 +74,20 @@ impl World {
 
     /// Runs a role of ours beside a cluster, until what comes back is stopped.
     pub(crate) async fn role(&self, name: &str, role: &str, kubeconfig: &Path) -> anyhow::Result<Running> {
+        self.role_with(name, role, kubeconfig, &[]).await
+    }
+
+    /// The same, with more to say to it.
+    pub(crate) async fn role_with(
+        &self,
+        name: &str,
+        role: &str,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> anyhow::Result<Running> {
         let folder = self.folder.path().join(format!("{role}-{name}"));
         std::fs::create_dir_all(&folder)?;
-        engine::role(role, kubeconfig, &folder).await
+        engine::role(role, kubeconfig, arguments, &folder).await
     }
 
     pub(crate) async fn stop(&self) {

@@ -3,18 +3,19 @@
 mod claims;
 mod crds;
 mod id;
-
-use std::borrow::Cow;
+mod object;
+mod profile;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
-use kube::core::NamespaceResourceScope;
-use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use self::claims::{Claims, WellKnown};
 pub use self::crds::{GROUP, VERSION, cluster_claim_crd, crds, federation_crd};
 pub use self::id::{ClusterId, InvalidId};
+use self::object::namespaced;
+pub use self::profile::{
+    ClusterProfile, PROFILE_MANAGER, ProfileSpec, ProfileStatus, Property, cluster_profile_crd,
+};
 pub use crate::names::SYSTEM_NAMESPACE as KOINON_NAMESPACE;
 pub use crate::names::membership::NETWORK_NAMESPACE;
 
@@ -79,6 +80,9 @@ pub struct FederationStatus {
     /// does, whatever becomes of the claim.
     #[serde(default, rename = "clusterID", skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
+    /// How many members are reachable, of how many: `2/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reachable: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_status: Vec<MemberStatus>,
 }
@@ -149,52 +153,5 @@ impl ClusterClaim {
     }
 }
 
-/// A kind of object with these fields, of which the last are left out where there is nothing to say.
-macro_rules! namespaced {
-    ($kind:ident, $plural:literal, [$($field:ident),+], [$($optional:ident),+]) => {
-        impl Serialize for $kind {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut object = serializer.serialize_map(None)?;
-                object.serialize_entry("apiVersion", &$kind::api_version(&()))?;
-                object.serialize_entry("kind", stringify!($kind))?;
-                $(object.serialize_entry(stringify!($field), &self.$field)?;)+
-                $(if let Some(value) = &self.$optional {
-                    object.serialize_entry(stringify!($optional), value)?;
-                })+
-                object.end()
-            }
-        }
-
-        impl Resource for $kind {
-            type DynamicType = ();
-            type Scope = NamespaceResourceScope;
-
-            fn kind(_: &()) -> Cow<'_, str> {
-                stringify!($kind).into()
-            }
-
-            fn group(_: &()) -> Cow<'_, str> {
-                GROUP.into()
-            }
-
-            fn version(_: &()) -> Cow<'_, str> {
-                VERSION.into()
-            }
-
-            fn plural(_: &()) -> Cow<'_, str> {
-                $plural.into()
-            }
-
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
-    };
-}
-
-namespaced!(Federation, "federations", [metadata, spec], [status]);
-namespaced!(ClusterClaim, "clusterclaims", [metadata, value], [name]);
+namespaced!(Federation, "federations", GROUP, [metadata, spec], [status]);
+namespaced!(ClusterClaim, "clusterclaims", GROUP, [metadata, value], [name]);

@@ -1,5 +1,6 @@
 //! What every cluster has, also a bare one: garbage collection, namespace deletion, gathered roles.
 
+use futures::future::BoxFuture;
 use std::time::Duration;
 
 use kube::Client;
@@ -34,27 +35,34 @@ impl Housekeeping {
     }
 
     /// Keeps house until `shutdown` is ready; when this returns, nothing of it runs any more.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let mut tasks = JoinSet::new();
-        let (client, clock) = (self.client.clone(), self.clock.clone());
-        tasks.spawn(async move { match garbage::run(client, clock).await {} });
-        let (client, clock) = (self.client.clone(), self.clock);
-        tasks.spawn(async move { match namespaces::run(client, clock, self.namespace_grace).await {} });
-        tasks.spawn(async move { match roles::run(self.client).await {} });
-        tokio::select! {
-            () = shutdown => {}
-            // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    std::panic::resume_unwind(error.into_panic());
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut tasks = JoinSet::new();
+            let (client, clock) = (self.client.clone(), self.clock.clone());
+            tasks.spawn(async move { match garbage::run(client, clock).await {} });
+            let (client, clock) = (self.client.clone(), self.clock);
+            tasks.spawn(async move { match namespaces::run(client, clock, self.namespace_grace).await {} });
+            tasks.spawn(async move { match roles::run(self.client).await {} });
+            tokio::select! {
+                () = shutdown => {}
+                // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
                 }
             }
-        }
-        tasks.shutdown().await;
+            tasks.shutdown().await;
+        })
     }
 }
 
 /// Keeps house in a cluster until `shutdown` is ready.
-pub async fn housekeeping(client: Client, shutdown: impl Future<Output = ()>) {
+pub async fn housekeeping(client: Client, shutdown: impl Future<Output = ()> + Send) {
     Housekeeping::new(client).run(shutdown).await;
 }

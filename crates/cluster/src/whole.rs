@@ -1,5 +1,6 @@
 //! A cluster without machines: every controller, a scheduler and simulated nodes over one API server.
 
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,47 +45,54 @@ impl Cluster {
     }
 
     /// Runs the cluster until `shutdown` is ready; when this returns, nothing of it runs any more.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let mut tasks = JoinSet::new();
-        let shared = self.shared;
-        let events = |tasks: &mut JoinSet<()>, component: &str| -> Recorder {
-            let (recorder, writer) = recorder(shared.client.clone(), component, shared.clock.clone());
-            tasks.spawn(writer.run());
-            recorder
-        };
-        let told = events(&mut tasks, "deployment-controller");
-        let deployments = deployments::run(shared.clone(), told);
-        tasks.spawn(async move { match deployments.await {} });
-        let told = events(&mut tasks, "replicaset-controller");
-        let replica_sets = replicasets::run(shared.clone(), told);
-        tasks.spawn(async move { match replica_sets.await {} });
-        let told = events(&mut tasks, "endpoint-slice-controller");
-        let endpoints = endpoints::run(shared.clone(), told);
-        tasks.spawn(async move { match endpoints.await {} });
-        let told = events(&mut tasks, "controllermanager");
-        let disruption = disruption::run(shared.clone(), told);
-        tasks.spawn(async move { match disruption.await {} });
-        let accounts = accounts::run(shared.clone(), self.authority);
-        tasks.spawn(async move { match accounts.await {} });
-        let quota = quota::run(shared.clone());
-        tasks.spawn(async move { match quota.await {} });
-        let scheduler = Scheduler::new(&shared);
-        tasks.spawn(async move { match scheduler.run().await {} });
-        let lifecycle = NodeLifecycle::new(&shared, nodes::Settings::default());
-        tasks.spawn(async move { match lifecycle.run().await {} });
-        let kubelet = Kubelet::new(&shared, self.settings);
-        tasks.spawn(async move { match kubelet.run().await {} });
-        tasks.spawn(self.housekeeping.run(std::future::pending()));
-        tasks.spawn(async move { match shared.follow().await {} });
-        tokio::select! {
-            () = shutdown => {}
-            // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended && error.is_panic() {
-                    std::panic::resume_unwind(error.into_panic());
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut tasks = JoinSet::new();
+            let shared = self.shared;
+            let events = |tasks: &mut JoinSet<()>, component: &str| -> Recorder {
+                let (recorder, writer) = recorder(shared.client.clone(), component, shared.clock.clone());
+                tasks.spawn(writer.run());
+                recorder
+            };
+            let told = events(&mut tasks, "deployment-controller");
+            let deployments = deployments::run(shared.clone(), told);
+            tasks.spawn(async move { match deployments.await {} });
+            let told = events(&mut tasks, "replicaset-controller");
+            let replica_sets = replicasets::run(shared.clone(), told);
+            tasks.spawn(async move { match replica_sets.await {} });
+            let told = events(&mut tasks, "endpoint-slice-controller");
+            let endpoints = endpoints::run(shared.clone(), told);
+            tasks.spawn(async move { match endpoints.await {} });
+            let told = events(&mut tasks, "controllermanager");
+            let disruption = disruption::run(shared.clone(), told);
+            tasks.spawn(async move { match disruption.await {} });
+            let accounts = accounts::run(shared.clone(), self.authority);
+            tasks.spawn(async move { match accounts.await {} });
+            let quota = quota::run(shared.clone());
+            tasks.spawn(async move { match quota.await {} });
+            let scheduler = Scheduler::new(&shared);
+            tasks.spawn(async move { match Box::pin(scheduler.run()).await {} });
+            let lifecycle = NodeLifecycle::new(&shared, nodes::Settings::default());
+            tasks.spawn(async move { match Box::pin(lifecycle.run()).await {} });
+            let kubelet = Kubelet::new(&shared, self.settings);
+            tasks.spawn(async move { match Box::pin(kubelet.run()).await {} });
+            tasks.spawn(self.housekeeping.run(std::future::pending()));
+            tasks.spawn(async move { match shared.follow().await {} });
+            tokio::select! {
+                () = shutdown => {}
+                // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended && error.is_panic() {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
                 }
             }
-        }
-        tasks.shutdown().await;
+            tasks.shutdown().await;
+        })
     }
 }

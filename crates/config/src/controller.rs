@@ -83,68 +83,77 @@ impl Config {
     }
 
     /// Federates until `shutdown` is ready; when this returns, nothing of it runs any more.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let _silent = Silence(&self.lead);
-        let pace = Pace { deadline: self.options.deadline, every: self.options.probe_every };
-        let wake = Arc::new(Notify::new());
-        let mut tasks: JoinSet<()> = JoinSet::new();
-        let site = Site::new(What::clusters(None), Vec::new());
-        let client = self.client.clone();
-        let dial =
-            Arc::new(move || -> BoxFuture<'static, _> { Box::pin(std::future::ready(Ok(client.clone()))) });
-        tasks.spawn(site.clone().keep(dial, wake.clone(), pace));
-        let lease = |config: &Config| Keeper {
-            client: config.client.clone(),
-            clock: config.clock.clone(),
-            duration: config.options.lease_duration,
-            deadline: config.options.deadline,
-        };
-        let (keeper, lead) = (lease(&self), self.lead.subscribe());
-        tasks.spawn(async move { keeper.run(lead).await });
-        let (recorder, writer) = events::recorder(self.client.clone(), "amko-federator", self.clock.clone());
-        tasks.spawn(writer.run());
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
 
-        let mut federator = Federator {
-            own: Own::new(site),
-            links: BTreeMap::new(),
-            opened: 0,
-            tasks,
-            reporter: Reporter::new(self.client.clone(), recorder, self.options.deadline),
-            running: FuturesUnordered::new(),
-            start: Instant::now(),
-            pace,
-            wake: wake.clone(),
-            config: &self,
-        };
-        let mut shutdown = std::pin::pin!(shutdown);
-        loop {
-            let again_at = federator.turn();
-            let wait = async {
-                match again_at {
-                    Some(at) => tokio::time::sleep_until(federator.start + at).await,
-                    None => std::future::pending().await,
-                }
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let _silent = Silence(&self.lead);
+            let pace = Pace { deadline: self.options.deadline, every: self.options.probe_every };
+            let wake = Arc::new(Notify::new());
+            let mut tasks: JoinSet<()> = JoinSet::new();
+            let site = Site::new(What::clusters(None), Vec::new());
+            let client = self.client.clone();
+            let dial = Arc::new(move || -> BoxFuture<'static, _> {
+                Box::pin(std::future::ready(Ok(client.clone())))
+            });
+            tasks.spawn(site.clone().keep(dial, wake.clone(), pace));
+            let lease = |config: &Config| Keeper {
+                client: config.client.clone(),
+                clock: config.clock.clone(),
+                duration: config.options.lease_duration,
+                deadline: config.options.deadline,
             };
-            tokio::select! {
-                () = &mut shutdown => break,
-                Some(done) = federator.running.next(), if !federator.running.is_empty() => federator.finish(done),
-                () = wake.notified() => {}
-                () = wait => {}
-                // They end when they are called off, and otherwise only by a panic: that must not go unnoticed.
-                Some(ended) = federator.tasks.join_next() => {
-                    if let Err(error) = ended && error.is_panic() {
-                        std::panic::resume_unwind(error.into_panic());
+            let (keeper, lead) = (lease(&self), self.lead.subscribe());
+            tasks.spawn(async move { keeper.run(lead).await });
+            let (recorder, writer) =
+                events::recorder(self.client.clone(), "amko-federator", self.clock.clone());
+            tasks.spawn(writer.run());
+
+            let mut federator = Federator {
+                own: Own::new(site),
+                links: BTreeMap::new(),
+                opened: 0,
+                tasks,
+                reporter: Reporter::new(self.client.clone(), recorder, self.options.deadline),
+                running: FuturesUnordered::new(),
+                start: Instant::now(),
+                pace,
+                wake: wake.clone(),
+                config: &self,
+            };
+            let mut shutdown = std::pin::pin!(shutdown);
+            loop {
+                let again_at = federator.turn();
+                let wait = async {
+                    match again_at {
+                        Some(at) => tokio::time::sleep_until(federator.start + at).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = &mut shutdown => break,
+                    Some(done) = federator.running.next(), if !federator.running.is_empty() => federator.finish(done),
+                    () = wake.notified() => {}
+                    () = wait => {}
+                    // They end when they are called off, and otherwise only by a panic: that must not go unnoticed.
+                    Some(ended) = federator.tasks.join_next() => {
+                        if let Err(error) = ended && error.is_panic() {
+                            std::panic::resume_unwind(error.into_panic());
+                        }
                     }
                 }
             }
-        }
-        federator.running.clear();
-        federator.tasks.shutdown().await;
-        drop(federator);
-        if matches!(*self.lead.borrow(), Lead::As(_)) {
-            // Whoever follows the Lease need not wait for its end.
-            let _ = lease(&self).write(&Lead::No).await;
-        }
+            federator.running.clear();
+            federator.tasks.shutdown().await;
+            drop(federator);
+            if matches!(*self.lead.borrow(), Lead::As(_)) {
+                // Whoever follows the Lease need not wait for its end.
+                let _ = lease(&self).write(&Lead::No).await;
+            }
+        })
     }
 }
 

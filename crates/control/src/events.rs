@@ -11,15 +11,17 @@ use kube::{Api, Client, Resource};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::call::within_deadline;
+use crate::call::{Error, within_deadline};
 use crate::clock::Clock;
 
 /// More than this many wait only when the server is away; then the oldest news still tells the most.
 const WAITING: usize = 1000;
 /// So many objects and reasons are remembered to count repetitions.
 const REMEMBERED: usize = 4096;
-/// After this many different messages with one reason on one object, the rest are told as one event.
+/// From this many different messages with one reason on one object, they are told as one event.
 const SIMILAR: u32 = 10;
+/// Names that are tried for an event before it is given up.
+const ATTEMPTS: usize = 5;
 const SIMILAR_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// How serious an event is.
@@ -114,12 +116,7 @@ impl Writer {
             let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
             let told = self.memory.place(&news);
             let outcome = match &told {
-                Told::New { name, message } => {
-                    let params =
-                        PostParams { field_manager: Some(self.component.to_string()), ..Default::default() };
-                    let event = event(&news, &self.component, name, message);
-                    within_deadline(api.create(&params, &event)).await.map(drop)
-                }
+                Told::New { name, message } => self.create(&api, &news, name, message).await,
                 Told::Again { name, count, message } => {
                     let change = json!({
                         "count": count, "lastTimestamp": Time(news.at), "message": message,
@@ -133,6 +130,31 @@ impl Writer {
                 // A namespace that is going takes no events; the next occurrence makes a new one.
                 tracing::debug!(component = %self.component, %error, "an event was not written");
                 self.memory.lost(&news);
+            }
+        }
+    }
+}
+
+impl Writer {
+    async fn create(
+        &mut self,
+        api: &Api<Event>,
+        news: &News,
+        name: &str,
+        message: &str,
+    ) -> Result<(), Error> {
+        let params = PostParams { field_manager: Some(self.component.to_string()), ..Default::default() };
+        let mut name = name.to_owned();
+        let mut attempts = 0;
+        loop {
+            let event = event(news, &self.component, &name, message);
+            attempts += 1;
+            match within_deadline(api.create(&params, &event)).await {
+                // Another component told of the same object in the same moment.
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
+                    name = self.memory.rename(news, message);
+                }
+                outcome => return outcome.map(drop),
             }
         }
     }
@@ -203,6 +225,12 @@ impl Subject {
     }
 }
 
+/// A name by object and time. Two events of one moment still need two names.
+fn next_name(named: &mut i128, news: &News) -> String {
+    *named = news.at.as_nanosecond().max(*named + 1);
+    format!("{}.{named:x}", news.about.name.as_deref().unwrap_or_default())
+}
+
 impl Memory {
     fn place(&mut self, news: &News) -> Told {
         let subject = Subject::of(news);
@@ -222,15 +250,13 @@ impl Memory {
             recent.combined = None;
         }
         recent.last = news.at;
-        // Two events of one moment still need two names.
-        self.named = news.at.as_nanosecond().max(self.named + 1);
-        let name = format!("{}.{:x}", news.about.name.as_deref().unwrap_or_default(), self.named);
+        let name = next_name(&mut self.named, news);
         if let Some(written) = recent.by_message.get_mut(&news.message) {
             written.count += 1;
             let Written { name, count } = &*written;
             return Told::Again { name: name.clone(), count: *count, message: news.message.clone() };
         }
-        if (recent.by_message.len() as u32) < SIMILAR {
+        if (recent.by_message.len() as u32) + 1 < SIMILAR {
             recent.by_message.insert(news.message.clone(), Written { name: name.clone(), count: 1 });
             return Told::New { name, message: news.message.clone() };
         }
@@ -245,6 +271,22 @@ impl Memory {
                 Told::New { name, message }
             }
         }
+    }
+
+    /// The name of the event was taken: gives another, which it is remembered by.
+    fn rename(&mut self, news: &News, message: &str) -> String {
+        let name = next_name(&mut self.named, news);
+        if let Some(recent) = self.subjects.get_mut(&Subject::of(news)) {
+            let written = if message == news.message {
+                recent.by_message.get_mut(message)
+            } else {
+                recent.combined.as_mut()
+            };
+            if let Some(written) = written {
+                written.name.clone_from(&name);
+            }
+        }
+        name
     }
 
     /// The event could not be written, or is no longer there.
@@ -289,7 +331,7 @@ mod tests {
     #[test]
     fn many_similar_messages_become_one_event() {
         let mut memory = Memory::default();
-        for number in 0..10 {
+        for number in 0..9 {
             assert_eq!(count(&memory.place(&news(&number.to_string(), number))).0, 1);
         }
         assert_eq!(count(&memory.place(&news("x", 20))), (1, "(combined from similar events): x"));
@@ -306,6 +348,15 @@ mod tests {
             panic!("{told:?}")
         };
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn an_event_whose_name_was_taken_is_counted_under_its_new_one() {
+        let mut memory = Memory::default();
+        memory.place(&news("a", 1));
+        let renamed = memory.rename(&news("a", 1), "a");
+        let again = memory.place(&news("a", 2));
+        assert_eq!(again, Told::Again { name: renamed, count: 2, message: "a".into() });
     }
 
     #[test]

@@ -99,6 +99,12 @@ impl<K: Ord + Clone> Queue<K> {
         self.state.lock().attempts.get(key).copied().unwrap_or(0)
     }
 
+    /// How many keys wait, those that wait for their time included.
+    pub fn waiting(&self) -> usize {
+        let state = self.state.lock();
+        state.ready.len() + state.later.len()
+    }
+
     async fn next(&self) -> K {
         loop {
             let due = {
@@ -265,7 +271,9 @@ mod tests {
         queue.add_after("a", Duration::from_secs(70));
         assert_eq!(queue.next().await, "a");
         assert_eq!(start.elapsed().as_secs(), 9);
+        assert_eq!(queue.waiting(), 0);
         queue.finish("a", Next::After(Duration::from_secs(1000)));
+        assert_eq!(queue.waiting(), 1);
         queue.hurry();
         assert_eq!(queue.next().await, "a");
         assert_eq!(start.elapsed().as_secs(), 9);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +13,16 @@ use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::health::{Health, Probe, Thresholds};
+use crate::health::Thresholds;
 use crate::index::{Index, Record};
-use crate::member::{Credentials, Limits, MemberClient, Seen};
+use crate::member::{Credentials, Limits, MemberClient};
 use crate::metrics::Metrics;
+use crate::probe::probe;
 use crate::task::Task;
 use crate::watch::{Selection, Shared, Watch};
 
 /// So many lists may be on their way at once, however many members there are.
 const LISTS_AT_ONCE: usize = 32;
-/// A version is asked for again after this many probes.
-const VERSION_EVERY: u32 = 30;
 
 /// How a fleet works.
 #[derive(Clone, Debug)]
@@ -107,10 +105,11 @@ pub struct State {
 
 /// A member of the fleet.
 pub struct Member {
-    client: MemberClient,
-    state: RwLock<State>,
+    pub(crate) client: MemberClient,
+    pub(crate) state: RwLock<State>,
     link: RwLock<Link>,
-    hurry: Notify,
+    /// Wakes the probe before its time.
+    pub(crate) hurry: Notify,
 }
 
 impl Member {
@@ -136,9 +135,9 @@ impl Member {
 pub struct Fleet {
     members: RwLock<BTreeMap<ClusterId, Running>>,
     changed: watch::Sender<u64>,
-    options: Options,
+    pub(crate) options: Options,
     shared: Shared,
-    start: Instant,
+    pub(crate) start: Instant,
 }
 
 struct Running {
@@ -256,6 +255,7 @@ impl Fleet {
     ) -> Infallible {
         let mut changes = self.changes();
         let mut watches: BTreeMap<ClusterId, (Arc<Member>, Task)> = BTreeMap::new();
+        let mut kind = String::new();
         loop {
             changes.borrow_and_update();
             let members = self.members();
@@ -265,12 +265,14 @@ impl Fleet {
             for (name, (_, watch)) in left.collect::<Vec<_>>() {
                 watch.end().await;
                 index.leave(&name);
+                self.metrics().watch_over(name.as_str(), &kind);
             }
             for member in members {
                 watches.entry(member.name().clone()).or_insert_with(|| {
                     let api = api(member.client());
+                    kind = kind_of::<R>(&api);
                     let watch = Watch {
-                        kind: kind_of::<R>(&api),
+                        kind: kind.clone(),
                         api,
                         member: member.client().clone(),
                         index: index.clone(),
@@ -290,7 +292,7 @@ impl Fleet {
         }
     }
 
-    fn announce(&self) {
+    pub(crate) fn announce(&self) {
         self.changed.send_modify(|count| *count += 1);
     }
 }
@@ -299,123 +301,6 @@ impl Fleet {
 fn kind_of<R: Record>(api: &Api<R::Object>) -> String {
     let path = api.resource_url();
     path.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-/// Probes a member for as long as it and the fleet are there.
-async fn probe(fleet: std::sync::Weak<Fleet>, member: Arc<Member>) {
-    let Some((start, thresholds)) =
-        fleet.upgrade().map(|fleet| (fleet.start, fleet.options.thresholds.clone()))
-    else {
-        return;
-    };
-    let mut health = Health::joining(start.elapsed());
-    let mut probes = 0u32;
-    // The first look is at once; from then on every member has its own moment.
-    let mut lag = thresholds.probe_every.mul_f64(share(member.name().as_str()));
-    loop {
-        let Some(fleet) = fleet.upgrade() else { return };
-        let began = start.elapsed();
-        let result = fleet.look(&member).await;
-        let before = health.phase;
-        health = health.step(began, &result, &thresholds);
-        let came = before != Phase::Reachable && health.phase == Phase::Reachable;
-        if before != Phase::Unreachable && health.phase == Phase::Unreachable {
-            member.client.away(health.why.as_deref().unwrap_or("it does not answer"));
-        }
-        let version = if result == Probe::Answered && (came || probes.is_multiple_of(VERSION_EVERY)) {
-            member.client.version().await
-        } else {
-            None
-        };
-        probes = probes.wrapping_add(1);
-        fleet.note(&member, &health, &result, version);
-        let pause = health.next_probe(start.elapsed(), &thresholds);
-        let pause = if health.why.is_none() { pause.saturating_sub(std::mem::take(&mut lag)) } else { pause };
-        let offline = health.phase == Phase::Unreachable;
-        let waiting = Instant::now();
-        // Not held while waiting: a fleet that nobody uses any more ends.
-        let metrics = fleet.metrics().clone();
-        drop(fleet);
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = member.hurry.notified() => {}
-        }
-        let offline_for = if offline { waiting.elapsed() } else { Duration::ZERO };
-        metrics.health(member.name().as_str(), health.phase == Phase::Reachable, offline_for);
-    }
-}
-
-impl Fleet {
-    /// Finds out who is there, and whether it is who it should be.
-    async fn look(&self, member: &Member) -> Probe {
-        match member.client.probe().await {
-            Err(why) => Probe::Failed(why),
-            Ok((_, Seen::Itself)) => Probe::Answered,
-            Ok((_, Seen::Another(why))) => Probe::Another(why.to_string()),
-            Ok((uid, Seen::Stranger)) => match self.acquaint(member).await {
-                Ok(()) => {
-                    member.client.expect(Some(uid));
-                    match member.client.probe().await {
-                        Ok((_, Seen::Itself)) => Probe::Answered,
-                        Ok((_, seen)) => {
-                            Probe::Failed(format!("it changed while it was looked at: {seen:?}"))
-                        }
-                        Err(why) => Probe::Failed(why),
-                    }
-                }
-                Err(probe) => probe,
-            },
-        }
-    }
-
-    /// Decides whether a cluster that was never seen before is the one that is meant.
-    async fn acquaint(&self, member: &Member) -> Result<(), Probe> {
-        let Some(namespace) = &self.options.claims else { return Ok(()) };
-        let claims = member.client.claims(namespace).await.map_err(Probe::Failed)?;
-        match claims.id() {
-            Some(id) if id == member.name().as_str() => {
-                member.state.write().claims = claims;
-                Ok(())
-            }
-            Some(id) => Err(Probe::Another(format!(
-                "the cluster at its address claims to be {id}: correct the member's server, or its clusterID"
-            ))),
-            None => Err(Probe::Failed(format!(
-                "it does not claim an ID: apply a ClusterClaim id.k8s.io with the value {} in its namespace {namespace}",
-                member.name()
-            ))),
-        }
-    }
-
-    /// Writes down what a probe found.
-    fn note(&self, member: &Member, health: &Health, result: &Probe, version: Option<String>) {
-        let now = self.shared.clock.now();
-        let changed = {
-            let mut state = member.state.write();
-            let before = state.clone();
-            if *result == Probe::Answered {
-                state.last_seen = Some(now);
-            }
-            if state.phase != health.phase {
-                state.since = now;
-            }
-            state.phase = health.phase;
-            state.why = health.why.clone();
-            state.version = version.or_else(|| state.version.take());
-            state.uid = member.client.uid();
-            let visible = |state: &State| State { last_seen: None, ..state.clone() };
-            visible(&before) != visible(&state)
-        };
-        if changed {
-            self.announce();
-        }
-    }
-}
-
-fn share(name: &str) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    (hasher.finish() % 1000) as f64 / 1000.0
 }
 
 /// A client that answers every call with the reason why it cannot be made.

@@ -5,6 +5,13 @@
 //!                                          ├─ watch ──► index: compact records of all clusters
 //!                                          └─ client ◄─ what a role decided, one deadline and permit a call
 //! ```
+//!
+//! - [`member`] reaches one cluster and [`fleet`] holds them all; [`health`] says who can be worked with.
+//! - [`watch`] follows a kind in every member into an [`index`], which is read without waiting. What it does
+//!   not know it says it does not know: an unreachable or half-listed member is never an empty one.
+//! - [`membership`] reads who belongs to the federation, [`election`] sees that one leads.
+//!
+//! It knows no role, and not which engine a cluster runs on.
 
 pub mod election;
 pub mod fleet;
@@ -13,6 +20,7 @@ pub mod index;
 pub mod member;
 pub mod membership;
 pub mod metrics;
+mod probe;
 mod task;
 pub mod watch;
 

@@ -1,6 +1,10 @@
 //! What the fleet counts and measures. Labels are members and kinds, never objects.
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -8,7 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// How a call to a member ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The member did what it was asked.
     Ok,
@@ -22,6 +26,24 @@ pub enum Outcome {
     Offline,
     /// Not sent: as many calls as allowed are on their way already.
     Busy,
+}
+
+impl Outcome {
+    const ALL: [Outcome; 6] =
+        [Outcome::Ok, Outcome::Refused, Outcome::Timeout, Outcome::Failed, Outcome::Offline, Outcome::Busy];
+}
+
+impl EncodeLabelValue for Outcome {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        encoder.write_str(match self {
+            Outcome::Ok => "ok",
+            Outcome::Refused => "refused",
+            Outcome::Timeout => "timeout",
+            Outcome::Failed => "failed",
+            Outcome::Offline => "offline",
+            Outcome::Busy => "busy",
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,7 +73,7 @@ struct Queued {
 pub struct Metrics {
     calls: Family<Call, Counter>,
     latency: Family<Member, Histogram, fn() -> Histogram>,
-    watch_cut: Family<Watch, Gauge>,
+    watch_alive: Family<Watch, Gauge>,
     relists: Family<Watch, Counter>,
     offline_seconds: Family<Member, Counter>,
     reachable: Family<Member, Gauge>,
@@ -63,7 +85,7 @@ impl Default for Metrics {
         Metrics {
             calls: Family::default(),
             latency: Family::new_with_constructor(latency_buckets),
-            watch_cut: Family::default(),
+            watch_alive: Family::default(),
             relists: Family::default(),
             offline_seconds: Family::default(),
             reachable: Family::default(),
@@ -79,9 +101,9 @@ impl Metrics {
         registry.register("calls", "Calls to members by how they ended", self.calls.clone());
         registry.register("call_seconds", "How long members took to answer", self.latency.clone());
         registry.register(
-            "watch_cut_seconds",
-            "How long the watch has been without a connection; 0 while it is followed",
-            self.watch_cut.clone(),
+            "watch_alive_timestamp_seconds",
+            "When the watch last showed a sign of life; its age is the time since then",
+            self.watch_alive.clone(),
         );
         registry.register("relists", "How often a kind had to be listed", self.relists.clone());
         registry.register("offline_seconds", "Time that members were offline", self.offline_seconds.clone());
@@ -97,16 +119,23 @@ impl Metrics {
         self.latency.get_or_create(&Member { member: member.into() }).observe(seconds);
     }
 
-    pub(crate) fn watch_cut(&self, member: &str, kind: &str, seconds: u64) {
+    pub(crate) fn watch_alive(&self, member: &str, kind: &str, now: Timestamp) {
+        self.watch_alive
+            .get_or_create(&Watch { member: member.into(), kind: kind.into() })
+            .set(now.as_second());
+    }
+
+    pub(crate) fn watch_over(&self, member: &str, kind: &str) {
         let watch = Watch { member: member.into(), kind: kind.into() };
-        self.watch_cut.get_or_create(&watch).set(i64::try_from(seconds).unwrap_or(i64::MAX));
+        self.watch_alive.remove(&watch);
+        self.relists.remove(&watch);
     }
 
     pub(crate) fn relisted(&self, member: &str, kind: &str) {
         self.relists.get_or_create(&Watch { member: member.into(), kind: kind.into() }).inc();
     }
 
-    pub(crate) fn health(&self, member: &str, reachable: bool, offline_for: std::time::Duration) {
+    pub(crate) fn health(&self, member: &str, reachable: bool, offline_for: Duration) {
         let member = Member { member: member.into() };
         self.reachable.get_or_create(&member).set(reachable.into());
         self.offline_seconds.get_or_create(&member).inc_by(offline_for.as_secs());
@@ -120,14 +149,7 @@ impl Metrics {
 
     /// Drops what is measured of a member that is none any more.
     pub(crate) fn forget(&self, member: &str) {
-        for outcome in [
-            Outcome::Ok,
-            Outcome::Refused,
-            Outcome::Timeout,
-            Outcome::Failed,
-            Outcome::Offline,
-            Outcome::Busy,
-        ] {
+        for outcome in Outcome::ALL {
             self.calls.remove(&Call { member: member.into(), outcome });
         }
         let member = Member { member: member.into() };
@@ -139,4 +161,35 @@ impl Metrics {
 
 fn latency_buckets() -> Histogram {
     Histogram::new([0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_shown_until_the_member_leaves() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        metrics.call("a", Outcome::Timeout);
+        metrics.watch_alive("a", "pods", Timestamp::UNIX_EPOCH);
+        metrics.health("a", false, Duration::from_secs(7));
+        let shown = |registry: &Registry| {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+            text.lines().filter(|line| line.contains("member=\"a\"")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let text = shown(&registry).join("\n");
+        for expected in [
+            "koinon_member_calls_total{member=\"a\",outcome=\"timeout\"} 1",
+            "koinon_member_watch_alive_timestamp_seconds{member=\"a\",kind=\"pods\"} 0",
+            "koinon_member_offline_seconds_total{member=\"a\"} 7",
+            "koinon_member_reachable{member=\"a\"} 0",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        metrics.forget("a");
+        metrics.watch_over("a", "pods");
+        assert_eq!(shown(&registry), Vec::<String>::new());
+    }
 }

@@ -96,7 +96,6 @@ where
         let mut from = None;
         let mut lists = self.selection.lists;
         let mut failures = 0u32;
-        let mut cut_at: Option<Instant> = None;
         tokio::time::sleep(self.share_of(self.shared.spread, 0)).await;
         loop {
             self.member.admitted().await;
@@ -106,7 +105,6 @@ where
             match cut {
                 Cut::Over if useful => {
                     failures = 0;
-                    cut_at = None;
                     continue;
                 }
                 Cut::Over => {}
@@ -125,8 +123,6 @@ where
                 failures = 0;
             }
             self.index.cut(self.member.name(), self.shared.clock.now());
-            let cut_for = cut_at.get_or_insert_with(Instant::now).elapsed();
-            self.shared.metrics.watch_cut(self.member.name().as_str(), &self.kind, cut_for.as_secs());
             let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST_PAUSE);
             failures = failures.saturating_add(1);
             tokio::time::sleep(pause / 2 + self.share_of(pause / 2, failures)).await;
@@ -231,8 +227,8 @@ where
         let member = self.member.name();
         let mut events = pin!(events);
         self.index.followed(member);
-        self.shared.metrics.watch_cut(member.as_str(), &self.kind, 0);
         loop {
+            self.shared.metrics.watch_alive(member.as_str(), &self.kind, self.shared.clock.now());
             let Ok(event) = timeout_at(end, events.next()).await else {
                 return Err(Cut::Failed("the connection died in silence".into()));
             };

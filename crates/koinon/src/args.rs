@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::flags::{self, Health, Nodes};
+use crate::flags::{self, Health, Nodes, Spreading};
 use crate::run;
 
 use crate::{install, members};
@@ -60,6 +60,8 @@ pub(crate) struct Up {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) health: Health,
+    #[command(flatten)]
+    pub(crate) spreading: Spreading,
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use koinon_cluster::kubelet::Settings;
 use koinon_fleet::health::Thresholds;
+use koinon_workloads::placing::Surge;
 
 /// The simulated nodes of a cluster, and the pace of their pods.
 #[derive(Debug, clap::Args)]
@@ -77,6 +78,24 @@ impl Health {
     }
 }
 
+/// How replicas are spread over members, and moved.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Spreading of replicas")]
+pub(crate) struct Spreading {
+    /// A pod that found no node for so long is stuck, and its replica goes elsewhere
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    unschedulable_after: Duration,
+    /// How many more replicas there may be while some move: a number or a part
+    #[arg(long, value_name = "N|P%", default_value = "25%")]
+    max_surge: Surge,
+}
+
+impl Spreading {
+    pub(crate) fn options(&self) -> koinon_workloads::Options {
+        koinon_workloads::Options { unschedulable_after: self.unschedulable_after, max_surge: self.max_surge }
+    }
+}
+
 const MOST_NODES: u32 = 5000;
 
 fn nodes(text: &str) -> Result<u32, String> {
@@ -99,7 +118,10 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
 }
 
 fn quantity(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
+    if koinon_cluster::scheduler::is_positive(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no amount of anything: write it like 8, 500m or 32Gi"))
 }
 
 /// A duration as people write it.

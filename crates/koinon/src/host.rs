@@ -13,7 +13,9 @@ use crate::run::LogFormat;
 
 /// Warnings and errors on standard error; more with `RUST_LOG`.
 pub(crate) fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // The client calls every refused connection an error, also where a member is known to be away.
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client::client::builder=off"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.init(),

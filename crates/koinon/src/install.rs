@@ -1,5 +1,9 @@
 //! `koinon install`: what a real cluster needs before a role can work beside it.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use koinon_sync::manifests::{self, Grant};
 use serde_json::Value;
 
 #[derive(Debug, clap::Args)]
@@ -9,6 +13,68 @@ pub(crate) struct Install {
     /// For this role only
     #[arg(long)]
     role: Option<Role>,
+    #[command(flatten)]
+    sync: Sync,
+}
+
+/// What the rights of the `sync` role depend on.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Sync")]
+struct Sync {
+    /// For the robot's own cluster, or for the cloud
+    #[arg(long, value_enum, default_value_t = Side::Robot)]
+    side: Side,
+    /// In the cloud: also the identity of this robot
+    #[arg(long, value_name = "NAME")]
+    robot_name: Option<String>,
+    /// The CRDs that are synced, as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    crds: Option<PathBuf>,
+    /// In the cloud: also an admission policy that binds each robot to its own objects
+    #[arg(long)]
+    admission: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, clap::ValueEnum)]
+enum Side {
+    #[default]
+    Robot,
+    Cloud,
+}
+
+impl Sync {
+    fn rbac(&self) -> anyhow::Result<Vec<Value>> {
+        let grants = self.grants()?;
+        if self.side == Side::Robot {
+            return Ok(manifests::beside_robot(&grants));
+        }
+        let mut all = manifests::cloud(&grants);
+        all.extend(self.robot_name.iter().flat_map(|name| manifests::robot(name)));
+        if self.admission {
+            all.extend(manifests::admission(&grants));
+        }
+        Ok(all)
+    }
+
+    fn grants(&self) -> anyhow::Result<Vec<Grant>> {
+        let Some(file) = &self.crds else { return Ok(Vec::new()) };
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&text).with_context(|| format!("{} is not YAML", file.display()))?;
+        let mut grants = Vec::new();
+        for document in documents {
+            // `kubectl get crds -o yaml` wraps them in a list.
+            let items = match document.get("items").and_then(Value::as_array) {
+                Some(items) => items.clone(),
+                None => vec![document],
+            };
+            for crd in items {
+                grants.extend(Grant::of(&crd).with_context(|| format!("{}", crd["metadata"]["name"]))?);
+            }
+        }
+        Ok(grants)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -22,21 +88,28 @@ enum What {
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Role {
     Config,
+    Sync,
 }
 
 /// Prints YAML for `kubectl apply -f -`.
 pub(crate) fn run(install: &Install) -> anyhow::Result<()> {
-    print!("{}", yaml(&objects(install.what, install.role))?);
+    print!("{}", yaml(&objects(install)?)?);
     Ok(())
 }
 
-fn objects(what: What, role: Option<Role>) -> Vec<Value> {
-    let roles = role.map_or_else(|| vec![Role::Config], |role| vec![role]);
-    let of = |role: Role| match (what, role) {
-        (What::Crds, Role::Config) => koinon_config::crds(),
-        (What::Rbac, Role::Config) => koinon_config::rbac(),
-    };
-    roles.into_iter().flat_map(of).collect()
+fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
+    let roles = install.role.map_or_else(|| vec![Role::Config, Role::Sync], |role| vec![role]);
+    let mut all = Vec::new();
+    for role in roles {
+        all.extend(match (install.what, role) {
+            (What::Crds, Role::Config) => koinon_config::crds(),
+            (What::Rbac, Role::Config) => koinon_config::rbac(),
+            // What it syncs is defined by others.
+            (What::Crds, Role::Sync) => Vec::new(),
+            (What::Rbac, Role::Sync) => install.sync.rbac()?,
+        });
+    }
+    Ok(all)
 }
 
 fn yaml(objects: &[Value]) -> anyhow::Result<String> {
@@ -57,8 +130,10 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_as_what_was_meant() {
-        for what in [What::Crds, What::Rbac] {
-            let wanted = objects(what, Some(Role::Config));
+        for (what, role) in [(What::Crds, Role::Config), (What::Rbac, Role::Config), (What::Rbac, Role::Sync)]
+        {
+            let sync = Sync { side: Side::Cloud, robot_name: Some("r1".into()), crds: None, admission: true };
+            let wanted = objects(&Install { what, role: Some(role), sync }).unwrap();
             let read: Vec<Value> = serde_saphyr::from_multiple(&yaml(&wanted).unwrap()).unwrap();
             assert_eq!(read, wanted);
         }

@@ -21,7 +21,7 @@ pub(crate) enum Kept {
     /// Housekeeping alone: a federation's API server.
     Bare,
     /// Workload controllers, a scheduler and simulated nodes as well.
-    Whole(Settings),
+    Whole(Arc<Settings>),
 }
 
 /// Controllers that run until they are told to end.
@@ -51,7 +51,8 @@ impl Keeper {
             }
             Kept::Whole(settings) => {
                 let authority = ground.authority.certificate();
-                let cluster = Cluster::new(client, clock, authority, settings.clone()).namespace_grace(grace);
+                let cluster =
+                    Cluster::new(client, clock, authority, Settings::clone(settings)).namespace_grace(grace);
                 let nodes = Some((cluster.nodes(), settings.nodes as usize));
                 Keeper { end, task: tokio::spawn(cluster.run(ended)), nodes }
             }

@@ -1,13 +1,30 @@
 //! Federated ReplicaSets and Deployments.
 //!
 //! ```text
-//! preferences, members' counts ─► planner ─► shares ─► rollout ─► what each member should have now
+//!               ┌ planner   how many replicas each cluster should run, and why
+//! what is seen ─┤ placing   what each member's object asks for now, on the way there
+//!               └ rollout   which template each member has now, while an update passes over them
+//!                   │
+//! federation ─► controllers ─► members       status, placement, events ─► federation
 //! ```
 //!
-//! - [`planner`] decides how many replicas each cluster should run, and says why.
-//! - [`rollout`] decides which pod template each cluster should have now, while an update passes over them.
-//!
-//! Both are pure functions of their input: no client, no runtime, no clock.
+//! - [`planner`], [`placing`] and [`rollout`] are pure functions of their input: no client, no runtime, no clock.
+//! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
+mod content;
+mod deletion;
+mod deployments;
+mod digest;
+mod hub;
+mod intent;
+mod members;
+pub mod placing;
 pub mod planner;
+mod replicasets;
 pub mod rollout;
+mod service;
+mod story;
+mod writing;
+
+pub use hub::Options;
+pub use service::Workloads;

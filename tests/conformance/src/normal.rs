@@ -25,9 +25,12 @@ static MOUNT: LazyLock<Regex> = LazyLock::new(|| pattern("kube-api-access-[a-z0-
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
     let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(";
     // Some messages quote the whole object, as JSON or as a Go value.
-    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:""#;
+    let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:"|[\[ ]resourceVersion:"#;
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
 });
+/// Node ports where a message says what is wrong with one.
+static TOLD_NODE_PORT: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?P<before>Duplicate value: |duplicate nodePort: \{\w+ )3[0-2]\d{3}"));
 static NODE_PORT: LazyLock<Regex> = LazyLock::new(|| pattern(r":3[0-2]\d{3}/"));
 static QUOTED_OBJECT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"(?s)patch: Invalid value: "\{.*\}": |^Invalid value: "\{\\".*\}": "#));
@@ -68,6 +71,7 @@ impl Normaliser {
         let text = TIME.replace_all(&text, |found: &Captures<'_>| placeholder_of_time(&found[0]));
         let text = MOUNT.replace_all(&text, "kube-api-access-<suffix>");
         let text = REVISION.replace_all(&text, "${before}<rv>");
+        let text = TOLD_NODE_PORT.replace_all(&text, "${before}<node-port>");
         let text = GO_ADDRESS.replace_all(&text, "<address>");
         let text = CLUSTER_IP.replace_all(&text, "<cluster-ip>");
         let text = QUOTED_OBJECT.replace_all(&text, "Invalid value: <object>: ");

@@ -63,9 +63,14 @@ impl Running {
 }
 
 /// Runs a role as its own process.
-pub(crate) async fn role(role: &str, kubeconfig: &Path, folder: &Path) -> anyhow::Result<Running> {
+pub(crate) async fn role(
+    role: &str,
+    kubeconfig: &Path,
+    arguments: &[&str],
+    folder: &Path,
+) -> anyhow::Result<Running> {
     let mut command = tokio::process::Command::new(koinon());
-    command.args(["run", role, "--kubeconfig"]).arg(kubeconfig);
+    command.args(["run", role, "--kubeconfig"]).arg(kubeconfig).args(arguments);
     let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
     Ok(Running { kubeconfig: kubeconfig.to_owned(), guards: vec![guard] })
 }

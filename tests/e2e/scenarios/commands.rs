@@ -155,7 +155,8 @@ async fn resume(_: Arc<World>) -> anyhow::Result<()> {
 async fn lab(_: Arc<World>) -> anyhow::Result<()> {
     let place = TempDir::new()?;
     let data = place.path().to_str().context("a path")?;
-    let up = Up::start(place.path(), &["--members", "a,b"]).await?;
+    let hurried = ["--probe-every", "200ms", "--offline-after", "1s", "--online-after", "500ms"];
+    let up = Up::start(place.path(), &[&["--members", "a,b"], &hurried[..]].concat()).await?;
     let order = async |words: &[&str]| {
         let mut command = Command::new(koinon());
         let output = command.arg("lab").args(words).args(["--data", data]).output().await?;
@@ -182,7 +183,23 @@ async fn lab(_: Arc<World>) -> anyhow::Result<()> {
     let start = tokio::time::Instant::now();
     b.get("kept").await.context("users reach a member that is cut off")?;
     ensure!(start.elapsed().as_millis() >= 300, "it was slowed down");
+    let kubeconfig = place.path().join("kubeconfig");
+    let members = async |want: &str| {
+        until(&format!("the federation sees b as {want}"), async || {
+            let mut command = Command::new(koinon());
+            let output = command.arg("members").arg("--kubeconfig").arg(&kubeconfig).output().await?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let of = |name: &str, status: &str| {
+                text.lines().any(|line| line.starts_with(name) && line.contains(&format!(" {status} ")))
+            };
+            let is = of("b ", want) && of("a ", "Reachable");
+            Ok(if is { Look::Found(()) } else { Look::NotYet(text) })
+        })
+        .await
+    };
+    members("Unreachable").await?;
     order(&["heal", "b"]).await?;
+    members("Reachable").await?;
     until("b is whole again", async || {
         let shown = order(&["show"]).await?;
         Ok(if shown == "a: runs\nb: runs\n" { Look::Found(()) } else { Look::NotYet(shown) })

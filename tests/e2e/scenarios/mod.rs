@@ -7,6 +7,7 @@ mod rollout;
 mod scheduling;
 mod sets;
 mod slices;
+mod sync;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -37,6 +38,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("scheduling", scheduling::all()),
         ("sets", sets::all()),
         ("slices", slices::all()),
+        ("sync", sync::all()),
     ]
     .into_iter()
     .flat_map(|(group, scenarios)| {

@@ -31,7 +31,7 @@ async fn pod_is(room: &Room, name: &str, what: &str, is: impl Fn(&Pod) -> bool) 
     .await
 }
 
-fn owned_by<'a>(pod: &Pod, set: &'a ReplicaSet) -> bool {
+fn owned_by(pod: &Pod, set: &ReplicaSet) -> bool {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     owner.map(|owner| owner.uid.as_str()) == set.metadata.uid.as_deref()
 }

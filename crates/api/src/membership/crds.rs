@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::profile::cluster_profile_crd;
 pub use crate::names::membership::{GROUP, VERSION};
 
 /// More would not fit into what an API server takes as one object, nor into what it allows a rule to cost.
@@ -11,7 +12,7 @@ const ID_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[
 
 /// Every definition that membership needs.
 pub fn crds() -> Vec<Value> {
-    vec![cluster_claim_crd(), federation_crd()]
+    vec![cluster_claim_crd(), federation_crd(), cluster_profile_crd()]
 }
 
 /// The definition of `ClusterClaim`.
@@ -115,6 +116,7 @@ pub fn federation_crd() -> Value {
                     "observedGeneration": {"type": "integer", "format": "int64"},
                     "clusterID": {"type": "string", "description": "The ID of this cluster, in force for as long as this object is there."},
                     "ignored": {"type": "string", "description": "Why this object is not followed, if it is not."},
+                    "reachable": {"type": "string", "description": "How many members are reachable, of how many."},
                     "memberStatus": {
                         "type": "array", "items": member_status,
                         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["clusterID"],
@@ -125,14 +127,14 @@ pub fn federation_crd() -> Value {
     });
     let columns = json!([
         {"name": "ClusterSet", "type": "string", "jsonPath": ".spec.clusterSet.value"},
-        {"name": "Members", "type": "string", "jsonPath": ".status.memberStatus[*].clusterID"},
-        {"name": "Status", "type": "string", "jsonPath": ".status.memberStatus[*].status"},
+        {"name": "Reachable", "type": "string", "jsonPath": ".status.reachable"},
+        {"name": "ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
     ]);
     definition("Federation", "federations", &["fed"], schema, columns, json!({"status": {}}))
 }
 
-fn definition(
+pub(super) fn definition(
     kind: &str,
     plural: &str,
     short: &[&str],

@@ -135,6 +135,7 @@ pub fn validate(
     limits::check(request, object, old, lookup)?;
     account::check(request, object, lookup)?;
     security::check_pod(request, object, lookup)?;
+    security::check_labels(request, object, old)?;
     pods::check_priority_class(request, object, lookup)?;
     storage::check_resize(request, object, old, lookup)?;
     pods::check_overhead(request, object, lookup)?;

@@ -1,5 +1,6 @@
 //! PodSecurity: how far a pod may reach beyond itself, by the standard that its namespace asks for.
 
+mod labels;
 mod warn;
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use super::{Attributes, Lookup, Operation};
 use crate::kinds::walk::{get, list, text};
 use crate::status::Result;
 
+pub(crate) use labels::check_labels;
 pub(crate) use warn::warnings;
 
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";

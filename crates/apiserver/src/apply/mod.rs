@@ -59,8 +59,22 @@ pub struct Kind<'a> {
     /// All versions that the kind has; what was recorded under others is forgotten. If none is
     /// given, all are good.
     pub versions: &'a [&'a str],
+    /// What other managers wrote under in other versions; without it those are compared in this one.
+    pub elsewhere: Option<&'a dyn Elsewhere>,
     /// Fields that a write through this endpoint does not set, so cannot own (`status`, mostly).
     pub reset: &'a FieldSet,
+}
+
+/// The other versions of a kind. What a manager recorded in one of them is looked at in that one.
+pub trait Elsewhere: std::fmt::Debug {
+    /// How objects of a version look.
+    fn schema(&self, api_version: &str) -> Option<Schema>;
+
+    /// An object of any version as another one shows it.
+    fn convert(&self, object: &Value, api_version: &str) -> Value;
+
+    /// Whether a version passes over the fields that the endpoint does not set, as the request's own does.
+    fn resets(&self, api_version: &str) -> bool;
 }
 
 impl Kind<'_> {
@@ -137,8 +151,12 @@ fn record(
     writer: &Writer<'_>,
 ) -> Result<Managed, Misfits> {
     let types = Types::new(kind.schema);
-    validate(&types, new, Duplicates::Allowed)?;
-    validate(&types, live, Duplicates::Allowed)?;
+    let about = |what: &str, object: &Value, why: Misfits| {
+        let identity = error::identity(object);
+        why.within(&format!("failed to convert {what} object ({identity}) to smd typed"))
+    };
+    validate(&types, new, Duplicates::Allowed).map_err(|why| about("new", new, why))?;
+    validate(&types, live, Duplicates::Allowed).map_err(|why| about("live", live, why))?;
     let id = Id::new(writer.name, Operation::Update, kind.api_version, writer.subresource);
     let mut managed = Updater { types, kind }.update(live, new, managed, id, writer.now)?;
     managers::cap(&mut managed);

@@ -3,3 +3,4 @@
 mod laws;
 mod recorded;
 mod stories;
+mod versions;

@@ -26,6 +26,11 @@ impl Misfits {
         self.0.extend(other.0);
     }
 
+    /// The same faults, told as the reason why something else failed.
+    pub(super) fn within(self, what: &str) -> Self {
+        Misfits::one(format!("{what}: {self}"))
+    }
+
     /// The same faults, seen from one step further up.
     pub(super) fn below(mut self, step: &Element) -> Self {
         for (path, _) in &mut self.0 {

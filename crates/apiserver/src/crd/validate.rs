@@ -464,6 +464,10 @@ fn conversion(spec: &Value, errors: &mut Vec<Error>) {
     let Some(conversion) = part(spec, "conversion") else { return };
     let path = Path::new("spec.conversion");
     let strategy = text(conversion, "strategy");
+    if strategy != "None" && flag(spec, "preserveUnknownFields") {
+        let why = "must be None if spec.preserveUnknownFields is true";
+        errors.push(Error::invalid(&path.child("strategy"), strategy, why));
+    }
     one_of(&path.child("strategy"), strategy, &["None", "Webhook"], errors);
     let client = conversion["webhook"].get("clientConfig").filter(|client| !client.is_null());
     let versions = list(&conversion["webhook"], "conversionReviewVersions");

@@ -54,7 +54,9 @@ impl Quantity {
 
     /// Rounded up to thousandths, where it is finer than that: nothing finer is stored.
     pub(crate) fn rounded_to_milli(&self) -> Option<Self> {
-        let rounded = Self::parse(&format!("{}m", self.milli_value()))?;
+        // What has more thousandths than can be counted has none that are finer.
+        let milli = Some(self.milli_value()).filter(|milli| *milli < i64::MAX)?;
+        let rounded = Self::parse(&format!("{milli}m"))?;
         // Adding gives the canonical form.
         (rounded != *self).then(|| rounded.plus(&Self::zero()))
     }
@@ -82,5 +84,6 @@ mod tests {
         assert_eq!(rounded("1000.5m").as_deref(), Some("1001m"));
         assert_eq!(rounded("1m"), None);
         assert_eq!(rounded("2Gi"), None);
+        assert_eq!(rounded("10Pi"), None);
     }
 }

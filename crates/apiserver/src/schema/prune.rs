@@ -237,6 +237,12 @@ fn write_numbers_as_go(value: &mut Value) {
     }
 }
 
+/// Removes what a schema does not know, and nulls that it does not allow.
+pub fn prune_with_nulls(schema: &Schema, value: &mut Value) {
+    prune(schema, value);
+    remove_nulls(schema.set(), Some(schema.id()), value);
+}
+
 /// Removes nulls that may not be there and that no default will replace.
 fn remove_nulls(set: &Set, id: Option<NodeId>, value: &mut Value) {
     let node = id.map(|id| set.node(id));

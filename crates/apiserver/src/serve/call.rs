@@ -30,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) api_version: String,
     /// Collected for the response's `Warning` headers.
     pub(crate) warnings: Vec<String>,
+    /// Lists and maps that the body has, but with nothing in them. Decoding drops most.
+    pub(crate) empties: Vec<(String, Value)>,
 }
 
 impl Call {
@@ -56,13 +58,18 @@ impl Call {
 
     /// The stored object as this version of the resource shows it.
     pub(crate) fn value(&self, revision: u64, body: &[u8]) -> Value {
-        // A Table of autoscalers shows the order of metrics, which only the stored version has.
-        if matches!(self.accept.form, Form::Table(_))
+        view(&self.resource, &self.api_version, revision, body)
+    }
+
+    /// The stored object as what the client asked for is made of. A Table of autoscalers shows the order of
+    /// metrics, which only the stored version has, and metadata alone is that of the stored version as well.
+    pub(crate) fn printed(&self, revision: u64, body: &[u8]) -> Value {
+        if self.accept.form != Form::Whole
             && &*self.resource.storage == "autoscaling/horizontalpodautoscalers"
         {
             return object::decode(Some(self.naming()), revision, body);
         }
-        view(&self.resource, &self.api_version, revision, body)
+        self.value(revision, body)
     }
 
     /// The name under which a writer's fields are remembered.
@@ -84,7 +91,7 @@ impl Call {
             text.push(b'\n');
             return Ok(Reply::Text(code, text));
         }
-        self.reply_value(code, self.value(revision, body))
+        self.reply_value(code, self.printed(revision, body))
     }
 
     /// One object that is at hand as a value.
@@ -113,10 +120,16 @@ pub(crate) fn strategy(resource: &Resource) -> &'static Strategy {
 /// Whether the stored text can be sent as it is: no other version, no defaults to fill in on reading.
 pub(crate) fn stored_as_served(resource: &Resource) -> bool {
     match &resource.custom {
+        None if defaults_on_reading(resource) => false,
         None => kinds::convert::storage(&resource.group, &resource.kind)
             .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version),
         Some(custom) => !custom.crd.storage().is_some_and(|version| version.has_defaults),
     }
+}
+
+/// Claims are stored without their first phase.
+fn defaults_on_reading(resource: &Resource) -> bool {
+    resource.custom.is_none() && &*resource.storage == "/persistentvolumeclaims"
 }
 
 /// A stored object as one version of its resource shows it.
@@ -132,6 +145,11 @@ pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: 
             kinds::convert::convert(group, version, &resource.kind, value, &resource.group, &resource.version)
         }
         None => {
+            if defaults_on_reading(resource) {
+                let mut value = object::decode(Some(naming), revision, body);
+                (strategy(resource).default)(&mut value);
+                return value;
+            }
             // A default that was added to the CRD later shows on objects stored before.
             let mut value = object::decode(Some(naming), revision, body);
             let stored = resource.custom.as_ref().and_then(|custom| custom.crd.storage());
@@ -165,7 +183,7 @@ pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
     {
         // What the stored version does not know is not stored.
         let mut pruned = object.clone();
-        schema::prune::prune(schema, &mut pruned);
+        schema::prune::prune_with_nulls(schema, &mut pruned);
         return object::encode(&pruned).into();
     }
     let body = object::encode(object);

@@ -28,12 +28,17 @@ pub(crate) async fn create(call: &mut Call, body: Bytes) -> Result<Reply> {
     write::check_field_manager(call, "CreateOptions")?;
     let mut object = decode(call, &body, validation)?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
+    // Other ways to create something keep these, for what that is worth.
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        metadata(&mut object).remove(key);
+    }
     let stored = insert(call, object, Managed::Track, dry_run).await?;
     call.reply(StatusCode::CREATED, stored.revision, &stored.body)
 }
 
 fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<Value> {
-    let parsed = incoming::read(&call.resource, &call.headers, body, validation)?;
+    let parsed = incoming::read(&call.resource, &call.headers, body, validation, &mut call.warnings)?;
+    call.empties = incoming::empties(&parsed);
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
@@ -53,6 +58,12 @@ pub(crate) async fn insert(
         }
         match insert_once(call, candidate, managed, dry_run).await {
             Err(error) if generated && error.reason == "AlreadyExists" && attempt < NAME_TRIES => continue,
+            Err(error)
+                if error.reason == "AlreadyExists"
+                    && !text(&object, &["metadata", "generateName"]).is_empty() =>
+            {
+                return Err(no_unique_name(error));
+            }
             result => return result,
         }
     }
@@ -72,13 +83,12 @@ fn generate_name(call: &Call, object: &mut Value) {
 
 async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
     let name = text(&object, &["metadata", "name"]).to_owned();
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata(&mut object).remove(key);
-    }
+    metadata(&mut object).remove("selfLink");
     let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
     // What admission adds belongs to nobody.
     if managed == Managed::Track {
-        Ownership::of(call, Part::Whole).update(None, &mut object);
+        let part = Part::of(&call.info.subresource).unwrap_or(Part::Whole);
+        Ownership::of(call, part).update(None, &mut object);
     }
     admit::mutate(call, &write, &mut object).await?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::AfterMutation));
@@ -112,6 +122,16 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
         }
         Err(error) => Err(write::commit_failed(&error)),
     }
+}
+
+/// Whoever has the server choose the name may try again.
+fn no_unique_name(mut error: Error) -> Error {
+    let taken = error.message.rsplit("object is being deleted: ").next().unwrap_or_default();
+    error.message = format!("{taken}, the server was not able to generate a unique name for the object");
+    if let Some(details) = error.details.as_deref_mut() {
+        details["retryAfterSeconds"] = 1.into();
+    }
+    error
 }
 
 fn already_exists(call: &Call, name: &str, current: Option<&Entry>) -> Error {

@@ -201,6 +201,9 @@ async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value
 }
 
 fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
+    if &*call.resource.storage == "/namespaces" {
+        return check_namespace_preconditions(call, name, options, current);
+    }
     // The kind stands where the resource is expected, as on a stock server.
     let kind = GroupResource::new(&call.resource.group, &call.resource.kind);
     let checks = [
@@ -219,6 +222,21 @@ fn check_preconditions(call: &Call, name: &str, options: &Options, current: &Val
     Ok(())
 }
 
+/// Namespaces have their own words for it.
+fn check_namespace_preconditions(call: &Call, name: &str, options: &Options, current: &Value) -> Result<()> {
+    let checks = [("UID", "uid", &options.uid), ("ResourceVersion", "resourceVersion", &options.revision)];
+    for (word, key, wanted) in checks {
+        let stored = text(current, &["metadata", key]);
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != stored) {
+            let why = format!(
+                "Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {stored}"
+            );
+            return Err(Error::conflict(&call.resource.group_resource(), name, &why));
+        }
+    }
+    Ok(())
+}
+
 /// One attempt; nothing when somebody else changed the object meanwhile.
 async fn remove_once(
     call: &Call,
@@ -229,7 +247,9 @@ async fn remove_once(
 ) -> Result<Option<(Value, bool)>> {
     let mut object = current.clone();
     let grace = grace_period(call, options, current);
+    let mut marked = false;
     if let Some(wanted) = options.dependents_finalizers(current) {
+        marked = true;
         match wanted.is_empty() {
             true => metadata(&mut object).remove("finalizers"),
             false => metadata(&mut object).insert("finalizers".into(), wanted.into()),
@@ -241,19 +261,32 @@ async fn remove_once(
     let held = finalizers(&object).next().is_some() || namespace_holds(call, &object) || grace > 0;
     let key = call.key(name);
     if !held {
-        // A pod that goes at once has had its grace.
-        if &*call.resource.storage == "/pods" {
+        // A pod that goes at once has had its grace, and everybody is told so first.
+        let running = current["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
+        let begun = !text(current, &["metadata", "deletionTimestamp"]).is_empty();
+        if &*call.resource.storage == "/pods" && (running || !begun) {
             mark(call, &mut object, 0);
+            marked = true;
         }
         if options.dry_run {
             return Ok(Some((object, true)));
         }
-        let mut ops = vec![Op::Delete { key, revision: Some(entry.revision) }];
+        let mut ops = Vec::new();
+        if marked {
+            ops.push(Op::Put {
+                key: key.clone(),
+                expect: Expect::Revision(entry.revision),
+                body: store_form(&call.resource, &object),
+                labels: write::labels(&object),
+            });
+        }
+        ops.push(Op::Delete { key, revision: (!marked).then_some(entry.revision) });
+        let last = ops.len() - 1;
         ops.extend(services::release(call, current));
         return match call.server.store.commit(ops).await {
             Ok(committed) => {
                 metadata(&mut object)
-                    .insert("resourceVersion".into(), committed.revisions[0].to_string().into());
+                    .insert("resourceVersion".into(), committed.revisions[last].to_string().into());
                 Ok(Some((if returns_object(call) { object } else { current.clone() }, true)))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
@@ -276,10 +309,11 @@ async fn remove_once(
     }
 }
 
-/// A namespace stays until the namespace controller has emptied it.
+/// A namespace is marked first, and stays until the namespace controller has emptied it.
 fn namespace_holds(call: &Call, object: &Value) -> bool {
     &*call.resource.storage == "/namespaces"
-        && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+        && (text(object, &["metadata", "deletionTimestamp"]).is_empty()
+            || object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty()))
 }
 
 /// Only pods have a grace period; one that no node has taken goes at once.
@@ -309,7 +343,12 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
         metadata(object).entry("deletionTimestamp").or_insert_with(|| rfc3339(end).into());
         return;
     }
-    let namespace = &*call.resource.storage == "/namespaces";
+    // So have namespaces.
+    if &*call.resource.storage == "/namespaces" {
+        metadata(object).entry("deletionTimestamp").or_insert_with(|| rfc3339(end).into());
+        object["status"]["phase"] = "Terminating".into();
+        return;
+    }
     let has_generation = call.strategy().generation != crate::kinds::Generation::Never;
     let metadata = metadata(object);
     let started = metadata.contains_key("deletionTimestamp");
@@ -322,9 +361,6 @@ fn mark(call: &Call, object: &mut Value, grace: i64) {
     if !started && (has_generation || metadata.contains_key("generation")) {
         let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
         metadata.insert("generation".into(), (generation + 1).into());
-    }
-    if namespace {
-        object["status"]["phase"] = "Terminating".into();
     }
 }
 
@@ -345,7 +381,7 @@ pub(crate) async fn delete_collection(call: &mut Call, body: Bytes) -> Result<Re
         // Without a namespace in the address, objects of all of them go.
         call.info.namespace = item.namespace.to_string();
         match remove(call, &item.name, &options).await {
-            Ok(_) => items.push(call.value(item.entry.revision, &item.entry.body)),
+            Ok(_) => items.push(call.printed(item.entry.revision, &item.entry.body)),
             Err(error) if error.code == 404 => {}
             Err(error) => return Err(error),
         }

@@ -7,12 +7,13 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::accept::{BodyType, body_type};
-use super::object::metadata;
+use super::object::{metadata, text};
 use super::query::FieldValidation;
 use crate::catalog::{self, Resource};
+use crate::field;
 use crate::kinds::convert;
 use crate::protobuf;
 use crate::schema::raw::Json;
@@ -80,6 +81,7 @@ pub(crate) fn read(
     headers: &HeaderMap,
     body: &[u8],
     validation: FieldValidation,
+    warnings: &mut Vec<String>,
 ) -> Result<Json> {
     let unrecognized = |why: String| {
         let (kind, shown) = (&resource.kind, summary(body));
@@ -98,9 +100,11 @@ pub(crate) fn read(
         result => result?,
     };
     let nameless = |entries: &[(String, Json)]| claimed(entries, "kind").is_ok_and(|kind| kind.is_empty());
-    if let (Some(_), Json::Object(entries)) = (&resource.custom, &json)
-        && nameless(entries)
-    {
+    let kindless = match &json {
+        Json::Object(entries) => nameless(entries),
+        other => *other == Json::Null,
+    };
+    if resource.custom.is_some() && kindless {
         let text = String::from_utf8_lossy(body);
         let why = format!("Object 'Kind' is missing in '{}'", text.trim_end());
         return Err(match validation {
@@ -108,13 +112,60 @@ pub(crate) fn read(
             FieldValidation::Warn | FieldValidation::Strict => unrecognized(why),
         });
     }
+    let strange = resource.custom.is_some().then(|| json.clone());
     check_identity(resource, &mut json).map_err(|error| {
-        match error.message.starts_with("couldn't get version/kind") {
-            true => unrecognized(error.message),
-            false => error,
+        if error.message.starts_with("couldn't get version/kind") {
+            return unrecognized(error.message);
+        }
+        match strange {
+            Some(strange) => read_strange(resource, strange, validation, warnings, error),
+            None => error,
         }
     })?;
     Ok(json)
+}
+
+/// An object of another version or of no known type is read all the same, before it is refused: its metadata is
+/// like any other's.
+fn read_strange(
+    resource: &Resource,
+    json: Json,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+    refused: Error,
+) -> Error {
+    let Json::Object(entries) = &json else { return refused };
+    let (Ok(api_version), Ok(kind)) = (claimed(entries, "apiVersion"), claimed(entries, "kind")) else {
+        return refused;
+    };
+    if api_version.is_empty() {
+        return refused;
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let cannot = |wanted: &str, why: String| {
+        Error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+    };
+    let schema = said_schema(resource, &json).unwrap_or_else(Schema::anything);
+    match (schema::prune::decode_custom(&schema, object_meta(), json), validation) {
+        (Err(why), _) => cannot(&resource.kind, why.to_string()),
+        (Ok(decoded), FieldValidation::Strict) if !decoded.strict.is_empty() => {
+            cannot(&kind, schema::decode::strict_error(&decoded.strict))
+        }
+        (Ok(decoded), FieldValidation::Warn) => {
+            warnings.extend(decoded.strict);
+            refused
+        }
+        (Ok(_), _) => refused,
+    }
+}
+
+/// The schema of the version that an object of a custom resource says it is of.
+fn said_schema(resource: &Resource, json: &Json) -> Option<Schema> {
+    let Json::Object(entries) = json else { return None };
+    let (api_version, kind) = (claimed(entries, "apiVersion").ok()?, claimed(entries, "kind").ok()?);
+    let version = api_version.strip_prefix(&*resource.group)?.strip_prefix('/')?;
+    let versions = &resource.custom.as_ref().filter(|_| kind == *resource.kind)?.crd.versions;
+    versions.iter().find(|one| one.name == version)?.schema.clone()
 }
 
 /// The beginning of a body, as text if it looks like JSON.
@@ -149,6 +200,43 @@ pub(crate) fn object(
         metadata(&mut object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
     Ok(object)
+}
+
+/// Where a body has lists and maps with nothing in them.
+pub(crate) fn empties(json: &Json) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    if has_empties(json) {
+        find_empties(json, String::new(), &mut found);
+    }
+    found
+}
+
+/// Few bodies have any, so most are spared the work of naming places.
+fn has_empties(json: &Json) -> bool {
+    match json {
+        Json::Object(entries) => entries.is_empty() || entries.iter().any(|(_, value)| has_empties(value)),
+        Json::Array(items) => items.is_empty() || items.iter().any(has_empties),
+        _ => false,
+    }
+}
+
+fn find_empties(json: &Json, path: String, found: &mut Vec<(String, Value)>) {
+    match json {
+        Json::Object(entries) if entries.is_empty() => found.push((path, Value::Object(Map::new()))),
+        Json::Array(items) if items.is_empty() => found.push((path, Value::Array(Vec::new()))),
+        Json::Object(entries) => {
+            for (key, value) in entries {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                find_empties(value, below, found);
+            }
+        }
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find_empties(item, format!("{path}[{index}]"), found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Whether a body asks to forget who owns what.
@@ -220,6 +308,9 @@ fn check_identity(resource: &Resource, json: &mut Json) -> Result<()> {
     let expected = resource.api_version();
     let api_version = claimed(entries, "apiVersion")?;
     let kind = claimed(entries, "kind")?;
+    if resource.custom.is_some() && api_version.is_empty() {
+        return Err(versionless(resource, entries, &kind));
+    }
     let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
     let kind = if kind.is_empty() { resource.kind.to_string() } else { kind };
     if kind != *resource.kind || api_version != expected {
@@ -243,7 +334,7 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
     let expected = resource.api_version();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if resource.custom.is_some() {
-        return not_this_custom_kind(resource, api_version, kind);
+        return not_this_custom_kind(resource, json, api_version, kind);
     }
     let wanted = &resource.kind;
     let refuse = |why: String| {
@@ -276,15 +367,30 @@ fn not_this_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str
     unknown_conversion()
 }
 
-fn not_this_custom_kind(resource: &Resource, api_version: &str, kind: &str) -> Error {
+fn not_this_custom_kind(resource: &Resource, json: &Json, api_version: &str, kind: &str) -> Error {
     let expected = resource.api_version();
     if api_version != expected {
         return Error::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({expected})"
         ));
     }
+    let object = json.clone().into_value();
+    let why = format!("must be {}", resource.kind);
+    let fault = field::Error::invalid(&field::Path::new("kind"), kind, why);
+    Error::invalid(&resource.group, kind, text(&object, &["metadata", "name"]), &[fault])
+}
+
+/// Why a custom resource that does not say its version is refused.
+fn versionless(resource: &Resource, entries: &[(String, Json)], kind: &str) -> Error {
+    let null = entries.iter().any(|(key, value)| key == "apiVersion" && *value == Json::Null);
+    if !null {
+        return not_this_custom_kind(resource, &Json::Null, "", kind);
+    }
     let wanted = &resource.kind;
-    Error::bad_request(format!("the kind in the data ({kind}) does not match the expected kind ({wanted})"))
+    Error::bad_request(format!(
+        "{kind} in version \"\" cannot be handled as a {wanted}: .apiVersion accessor error: <nil> is of the type \
+         <nil>, expected string"
+    ))
 }
 
 /// The schema of any kind that a stock server knows, those without a resource of their own included.

@@ -220,15 +220,21 @@ impl Inner {
         let resource = catalog
             .resource(&info.group, &info.version, &info.resource)
             .ok_or_else(Error::no_such_resource)?;
-        let accept = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).map_err(|error| {
-            let custom = resource.custom.is_some();
-            if custom { Error::not_acceptable(accept::ACCEPTED) } else { error }
-        })?;
+        let accept = match Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)) {
+            Ok(accept) => accept,
+            Err(error) if resource.custom.is_none() => return Err(error),
+            // Whoever uses a custom type is told about it before anything else.
+            Err(_) => {
+                let told: Vec<String> = warn::type_warning(&resource).into_iter().collect();
+                return Ok(respond::failure(&Error::not_acceptable(accept::ACCEPTED), PLAIN, &told));
+            }
+        };
         let call = Call {
             api_version: resource.api_version(),
             server: self,
             headers: parts.headers,
             warnings: Vec::new(),
+            empties: Vec::new(),
             info,
             query,
             accept,
@@ -307,7 +313,10 @@ async fn dispatch(mut call: Call, body: Body) -> Result<Response> {
             warn::of_type(&mut call);
         }
         let warnings = std::mem::take(&mut call.warnings);
-        return Ok(respond::response(watch::watch(call)?, accept, &warnings));
+        return Ok(match watch::watch(call) {
+            Ok(reply) => respond::response(reply, accept, &warnings),
+            Err(error) => respond::failure(&error, accept, &warnings),
+        });
     }
     let answer = answer(&mut call, body).await;
     crds::after(&call).await;
@@ -368,7 +377,8 @@ fn no_such_part(call: &Call) -> Error {
 }
 
 async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
-    if call.resource.custom.is_none() {
+    // A patch in no known form is turned away before that.
+    if call.resource.custom.is_none() && (verb != "patch" || patch::Kind::of(call).is_ok()) {
         warn::of_type(call);
     }
     Ok(match verb {

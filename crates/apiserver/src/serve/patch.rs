@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::accept::body_type;
 use super::call::Call;
 use super::incoming;
-use super::object::{metadata, text};
+use super::object::text;
 use super::ownership::Ownership;
 use super::parts::Part;
 use super::query::FieldValidation;
@@ -83,7 +83,7 @@ pub(crate) async fn patch(call: &mut Call, part: Part, body: Bytes) -> Result<Re
 }
 
 /// `force` and the manager's name go with apply only.
-fn check_options(call: &Call, kind: Kind) -> Result<()> {
+pub(crate) fn check_options(call: &Call, kind: Kind) -> Result<()> {
     write::check_field_manager(call, "PatchOptions")?;
     let mut errors = Vec::new();
     if kind == Kind::Apply && call.query.text("fieldManager").is_none() {
@@ -128,6 +128,27 @@ pub(crate) fn checked(
     warnings: &mut Vec<String>,
 ) -> Result<Value> {
     let text_of_it = patched.object.to_string();
+    let (name, namespace) = (text(current, &["metadata", "name"]), text(current, &["metadata", "namespace"]));
+    let missing = |key: &str| patched.object.get(key).is_none_or(|value| value.is_null() || value == "");
+    if resource.custom.is_some() && missing("kind") {
+        let why = format!("Object 'Kind' is missing in '{text_of_it}'");
+        return Err(misfit(kind, body, &text_of_it, &why));
+    }
+    let version = patched.object.get("apiVersion");
+    if resource.custom.is_some() && version.is_none_or(|version| version == "") {
+        return Err(Error::internal("Object 'apiVersion' is missing in 'object has no apiVersion field'"));
+    }
+    // Without a version it is read as the server's own type, which has none of these fields in JSON.
+    let version = &patched.object["apiVersion"];
+    if resource.custom.is_none() && kind != Kind::Strategic && (version.is_null() || version == "") {
+        let mut unknown = patched.strict;
+        let fields = patched.object.as_object().into_iter().flatten().map(|(key, _)| key);
+        let fields = fields.filter(|key| !matches!(key.as_str(), "kind" | "apiVersion"));
+        unknown.extend(fields.map(|key| format!("unknown field {key:?}")));
+        incoming::report(resource, unknown, validation, warnings)
+            .map_err(|error| misfit(kind, body, &text_of_it, &error.message))?;
+        return Err(update::undeterminable(name));
+    }
     let decoded = || {
         incoming::report(resource, patched.strict, validation, warnings)?;
         incoming::object(resource, Json::from(patched.object), validation, warnings)
@@ -136,14 +157,9 @@ pub(crate) fn checked(
         400 => misfit(kind, body, &text_of_it, &error.message),
         _ => error,
     })?;
+    write::fit_namespace(namespace, &mut new)?;
     // A patch can neither take an object's name away nor give it another.
-    let (name, namespace) = (text(current, &["metadata", "name"]), text(current, &["metadata", "namespace"]));
-    update::check_address(name, namespace, &new)?;
-    if text(&new, &["metadata", "namespace"]).is_empty()
-        && let Some(value) = current["metadata"].get("namespace")
-    {
-        metadata(&mut new).insert("namespace".into(), value.clone());
-    }
+    update::check_address(name, &new)?;
     Ok(new)
 }
 
@@ -155,7 +171,7 @@ fn misfit(kind: Kind, body: &[u8], patched: &str, why: &str) -> Error {
         (Kind::Strategic, Ok(patch)) => field::Error::invalid(
             &path,
             patch::go_text(&patch),
-            converter_words(why).unwrap_or_else(|| why.to_owned()),
+            converter_words(why, &patch).unwrap_or_else(|| why.to_owned()),
         ),
         _ => field::Error::invalid(&path, patched, why),
     };
@@ -170,11 +186,18 @@ fn cause(why: &str) -> &str {
 
 /// What Go's converter says where its JSON decoder says "cannot unmarshal WHAT into … of type TYPE":
 /// strategic merge works on maps, not on text.
-fn converter_words(why: &str) -> Option<String> {
+fn converter_words(why: &str, given: &Value) -> Option<String> {
     if why.starts_with("illegal base64 data") {
         return Some(format!("error decoding from json: {why}"));
     }
+    let why = why.strip_prefix("couldn't get version/kind; json parse error: ").unwrap_or(why);
     let rest = why.strip_prefix("json: cannot unmarshal ")?;
+    // A type that reads its own JSON uses the decoder's words.
+    if rest.contains("into Go value of type") {
+        return None;
+    }
+    let fraction = rest.strip_prefix("number ").is_some_and(|number| !number.starts_with("into "));
+    let integers = !has_fraction(given);
     let given = match rest.split(' ').next()? {
         "object" => "map",
         "array" => "slice",
@@ -183,11 +206,26 @@ fn converter_words(why: &str) -> Option<String> {
     };
     let wanted = rest.rsplit(" of type ").next()?;
     Some(match wanted {
+        // Go can convert between these, though not in the way that JSON means it.
+        integer if fraction && (integer.starts_with("int") || integer.starts_with("uint")) => {
+            format!("cannot convert float64 to {integer}")
+        }
+        "string" if given == "int64" && integers => "cannot convert int64 to string".to_owned(),
         slice if slice.starts_with("[]") => format!("cannot restore slice from {given}"),
         map if map.starts_with("map[") => format!("cannot restore map from {given}"),
         scalar if !scalar.contains('.') => format!("unrecognized type: {scalar}"),
         _ => format!("cannot restore struct from: {given}"),
     })
+}
+
+/// Whether any number is no whole one: the decoder's words do not tell which number it was about.
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_fraction),
+        Value::Object(fields) => fields.values().any(has_fraction),
+        _ => false,
+    }
 }
 
 async fn apply(
@@ -205,12 +243,12 @@ async fn apply(
     let force = if call.query.flag("force") { Force::Yes } else { Force::No };
     loop {
         if call.server.store.get(&call.key(&name)).is_none() {
-            if part != Part::Whole {
+            if part != Part::Whole && !update::creates(call, part) {
                 return Err(call.not_found(&name));
             }
             write::may_create(call)?;
             let applied = Ownership::of(call, part).apply(None, &config, force)?;
-            let object = completed(&call.resource, &config, applied)?;
+            let mut object = completed(&call.resource, &config, applied)?;
             incoming::report(&call.resource, findings.clone(), validation, &mut call.warnings)?;
             // A configuration made from a live object must not bring a deleted one back.
             if !text(&config, &["metadata", "uid"]).is_empty() {
@@ -220,7 +258,8 @@ async fn apply(
                 );
                 return Err(Error::conflict(&call.resource.group_resource(), &name, &why));
             }
-            update::check_address(&name, &namespace, &object)?;
+            write::fit_namespace(&namespace, &mut object)?;
+            update::check_address(&name, &object)?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -238,15 +277,15 @@ async fn apply(
             // What is odd about the configuration is told only if it can be merged at all.
             incoming::report(&resource, findings.clone(), validation, &mut warnings)?;
             let mut new = completed(&resource, &config, applied)?;
-            update::check_address(&name, &namespace, &new)?;
-            if text(&new, &["metadata", "namespace"]).is_empty() && !namespace.is_empty() {
-                metadata(&mut new).insert("namespace".into(), namespace.as_str().into());
-            }
+            write::fit_namespace(&namespace, &mut new)?;
+            update::check_address(&name, &new)?;
             apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
         match update::modify(call, &name, part, dry_run, change).await {
-            Err(error) if error.code == 404 && part == Part::Whole => continue,
+            Err(error) if error.code == 404 && (part == Part::Whole || update::creates(call, part)) => {
+                continue;
+            }
             result => {
                 let stored = result?;
                 return call.reply(StatusCode::OK, stored.revision, &stored.body);
@@ -256,7 +295,7 @@ async fn apply(
 }
 
 /// The applied object, decoded like any other. What was applied fits the schema, but not always its type.
-fn completed(resource: &Resource, config: &Value, mut applied: Value) -> Result<Value> {
+pub(crate) fn completed(resource: &Resource, config: &Value, mut applied: Value) -> Result<Value> {
     if let (None, Some(schema)) = (&resource.custom, resource.schema()) {
         schema::wrap::wrap_numbers(&schema, &mut applied);
     }
@@ -267,7 +306,7 @@ fn completed(resource: &Resource, config: &Value, mut applied: Value) -> Result<
             return error;
         }
         let why = cause(&error.message);
-        let why = converter_words(why).unwrap_or_else(|| why.to_owned());
+        let why = converter_words(why, config).unwrap_or_else(|| why.to_owned());
         let kind = identity.split_once("; ").map_or("", |(_, kind)| kind);
         let message = format!(
             "failed to convert new object ({identity}) to proper version: \

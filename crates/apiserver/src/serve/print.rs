@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::accept::Form;
 use super::call::Call;
 use crate::catalog::Resource;
+use crate::kinds::convert;
 use crate::status::Result;
 use crate::table::{self, Include, MetaVersion, Printer, Row};
 
@@ -42,7 +43,16 @@ pub(crate) fn row(
     include: Include,
     version: MetaVersion,
 ) -> Row {
-    table::row(printer, object, include, version, call.server.context.now())
+    let mut row = table::row(printer, object, include, version, call.server.context.now());
+    // Autoscalers are printed as they are stored, but shown as they were asked for.
+    if include == Include::Object
+        && &*call.resource.storage == "autoscaling/horizontalpodautoscalers"
+        && &*call.resource.version == "v1"
+    {
+        row.object =
+            convert::convert("autoscaling", "v2", &call.resource.kind, row.object, "autoscaling", "v1");
+    }
+    row
 }
 
 /// A list whose items are at hand as values.

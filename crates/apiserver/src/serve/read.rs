@@ -78,7 +78,7 @@ fn reply(call: &Call, items: &[Item], metadata: Value) -> Result<Reply> {
         return Ok(Reply::Text(StatusCode::OK, whole(call, items, &metadata)));
     }
     let values =
-        items.iter().map(|item| call.value(item.entry.revision, &item.entry.body)).map(|mut value| {
+        items.iter().map(|item| call.printed(item.entry.revision, &item.entry.body)).map(|mut value| {
             if call.accept.form == Form::Whole
                 && call.resource.custom.is_none()
                 && let Some(value) = value.as_object_mut()
@@ -159,7 +159,7 @@ impl Asked {
             let (revision, start) = Self::resume(call, token)?;
             return Ok(Asked {
                 at: revision.map_or(At::Latest, At::Exact),
-                limit,
+                limit: limit.filter(|_| given != Some("0")),
                 start: Some(start),
                 continued: true,
             });

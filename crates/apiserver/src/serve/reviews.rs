@@ -18,7 +18,7 @@ pub(crate) fn is_review(resource: &Resource) -> bool {
 
 pub(crate) fn review(call: &mut Call, body: Bytes) -> Result<Reply> {
     let validation = call.query.field_validation("CreateOptions")?;
-    let json = incoming::read(&call.resource, &call.headers, &body, validation)?;
+    let json = incoming::read(&call.resource, &call.headers, &body, validation, &mut call.warnings)?;
     let resource = call.resource.clone();
     let body = incoming::object(&resource, json, validation, &mut call.warnings)?;
     let server = &call.server;

@@ -4,7 +4,7 @@
 //! no two Services can have the same one, over restarts too. Node ports are read off the stored Services
 //! while a lock is held.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use super::object::{self, text};
 use super::write;
 use crate::field;
 use crate::kinds::core::init_service_families;
+use crate::names;
 use crate::status::{Error, Result};
 use crate::store::{Expect, Key, ListQuery, Op};
 
@@ -84,7 +85,10 @@ pub(crate) fn address_object(address: &str, namespace: &str, service: &str) -> V
 
 /// Gives a Service what it needs: families, an address, node ports. Nothing for other kinds.
 pub(crate) async fn allocate(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<Allocation> {
-    if &*call.resource.storage != SERVICES || !service["spec"].is_object() {
+    if &*call.resource.storage != SERVICES
+        || !call.info.subresource.is_empty()
+        || !service["spec"].is_object()
+    {
         return Ok(Allocation::default());
     }
     let mut allocation =
@@ -132,27 +136,30 @@ fn keep_allocated(service: &mut Value, old: &Value) {
     if external(service) || external(old) {
         return;
     }
-    if text(service, &["spec", "clusterIP"]).is_empty()
-        && service["spec"]["clusterIPs"].as_array().is_none_or(Vec::is_empty)
-    {
-        for key in ["clusterIP", "clusterIPs"] {
-            if let Some(value) = old["spec"].get(key) {
-                service["spec"][key] = value.clone();
-            }
+    for key in ["clusterIP", "clusterIPs"] {
+        let empty = match &service["spec"][key] {
+            Value::String(address) => address.is_empty(),
+            Value::Array(addresses) => addresses.is_empty(),
+            _ => true,
+        };
+        if let (true, Some(value)) = (empty, old["spec"].get(key)) {
+            service["spec"][key] = value.clone();
         }
     }
     if !has_node_ports(service) || !has_node_ports(old) {
         return;
     }
-    let ports = |service: &Value| service["spec"]["ports"].as_array().cloned().unwrap_or_default();
-    let before = ports(old);
-    for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-        let same =
-            before.iter().find(|one| one["port"] == port["port"] && one["protocol"] == port["protocol"]);
-        if let (None | Some(0), Some(node_port)) =
-            (port["nodePort"].as_u64(), same.and_then(|same| same["nodePort"].as_u64()))
-        {
-            port["nodePort"] = node_port.into();
+    let number = |port: &Value| port["nodePort"].as_u64().filter(|number| *number > 0);
+    let given: BTreeSet<u64> = ports(service).filter_map(number).collect();
+    // Ports go by their names, whatever else of them changed.
+    let before: BTreeMap<&str, u64> = ports(old)
+        .filter_map(|port| Some((port["name"].as_str().unwrap_or_default(), number(port)?)))
+        .filter(|(_, number)| !given.contains(number))
+        .collect();
+    for port in ports_mut(service) {
+        let known = before.get(port["name"].as_str().unwrap_or_default());
+        if let (None, Some(known)) = (number(port), known) {
+            port["nodePort"] = (*known).into();
         }
     }
 }
@@ -218,6 +225,11 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     }
     let wanted = text(service, &["spec", "clusterIP"]).to_owned();
     let address = match wanted.as_str() {
+        // It was made without one, which is not mended.
+        "" if old.is_some_and(|old| text(old, &["spec", "type"]) != "ExternalName") => return Ok(()),
+        "" if !is_dry_run(call) && !is_parent(text(service, &["metadata", "name"])) => {
+            return Err(no_parent(&free_address(call)?, text(service, &["metadata", "name"])));
+        }
         "" => free_address(call)?,
         wanted if before.contains(wanted) => return Ok(()),
         // Another address than before is refused as a change, not as an address.
@@ -239,6 +251,29 @@ fn addresses(call: &Call, service: &mut Value, old: Option<&Value>, ops: &mut Ve
     let key = Key::new(ADDRESSES, "", address);
     ops.push(Op::Put { key, expect: Expect::Absent, body: object::encode(&object).into(), labels });
     Ok(())
+}
+
+/// Whether an address can be given to a Service of that name.
+fn is_parent(name: &str) -> bool {
+    !name.is_empty() && names::path_segment(name).is_empty()
+}
+
+/// The refusal of an address to a Service whose name is none.
+fn no_parent(address: &str, name: &str) -> Error {
+    let parent = match names::path_segment(name).first() {
+        Some(why) => format!("Invalid value: {name:?}: {why}"),
+        None => "Required value".to_owned(),
+    };
+    let why = format!(
+        "failed to allocate IP: IPAddress.networking.k8s.io {address:?} is invalid: spec.parentRef.name: {parent}"
+    );
+    let path = field::Path::new("spec.clusterIPs");
+    Error::invalid("", "Service", name, &[field::Error::invalid(&path, json!([""]), why)])
+}
+
+/// Options that are no good were refused before.
+fn is_dry_run(call: &Call) -> bool {
+    call.query.dry_run("CreateOptions").unwrap_or(false)
 }
 
 fn range(call: &Call) -> Result<Range> {
@@ -294,7 +329,7 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
     let health_check = text(service, &["spec", "type"]) == "LoadBalancer" && local;
     if !has_node_ports(service) && !health_check {
         if old.is_some_and(has_node_ports) {
-            for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            for port in ports_mut(service) {
                 port.as_object_mut().map(|port| port.remove("nodePort"));
             }
         }
@@ -327,27 +362,50 @@ fn node_ports(call: &Call, service: &mut Value, old: Option<&Value>) -> Result<(
         }
         // One number may serve several protocols of one Service.
         let again = mine.iter().any(|(other, with)| *other == number && *with == protocol);
+        if again && old.is_some() {
+            return Err(Error::new(500, "", format!("duplicate nodePort: {{{protocol} {number}}}")));
+        }
         if used.contains(&number) || again {
             return refuse("provided port is already allocated");
         }
         mine.insert((number, protocol));
     }
     used.extend(mine.iter().map(|(number, _)| *number));
+    let mut taken: BTreeSet<u16> =
+        mine.iter().map(|(number, _)| *number).filter(|number| !own.contains(number)).collect();
     if has_node_ports(service) {
-        for port in service["spec"]["ports"].as_array_mut().into_iter().flatten() {
-            if port["nodePort"].as_u64().unwrap_or(0) == 0 {
-                port["nodePort"] = free_port(call, &mut used)?.into();
+        // One number of a new Service has one port on the nodes, whatever its protocols.
+        let mut shared: BTreeMap<u64, u64> = BTreeMap::new();
+        if old.is_none_or(|old| !has_node_ports(old)) {
+            let known =
+                ports(service).filter_map(|port| Some((port["port"].as_u64()?, port["nodePort"].as_u64()?)));
+            shared.extend(known.filter(|(_, node_port)| *node_port > 0));
+        }
+        for port in ports_mut(service) {
+            if port["nodePort"].as_u64().unwrap_or(0) != 0 {
+                continue;
             }
+            let number = port["port"].as_u64().filter(|_| old.is_none_or(|old| !has_node_ports(old)));
+            let node_port = match number.and_then(|number| shared.get(&number)) {
+                Some(node_port) => *node_port,
+                None => free_port(call, &mut used, &mut taken)?.into(),
+            };
+            shared.extend(number.map(|number| (number, node_port)));
+            port["nodePort"] = node_port.into();
         }
     }
     if health_check && service["spec"]["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {
         let kept = old.and_then(|old| old["spec"]["healthCheckNodePort"].as_u64()).filter(|port| *port > 0);
         service["spec"]["healthCheckNodePort"] = match kept {
             Some(kept) => kept.into(),
-            None => free_port(call, &mut used)?.into(),
+            None => free_port(call, &mut used, &mut taken)?.into(),
         };
     }
     Ok(())
+}
+
+fn ports_mut(service: &mut Value) -> impl Iterator<Item = &mut Value> {
+    service["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn ports(service: &Value) -> impl Iterator<Item = &Value> {
@@ -373,7 +431,13 @@ fn used_node_ports(call: &Call) -> BTreeSet<u16> {
     used
 }
 
-fn free_port(call: &Call, used: &mut BTreeSet<u16>) -> Result<u16> {
+/// A free port; in a dry run the next above those that the request took, as stock servers pretend.
+fn free_port(call: &Call, used: &mut BTreeSet<u16>, taken: &mut BTreeSet<u16>) -> Result<u16> {
+    if is_dry_run(call) {
+        let port = taken.last().map_or(*NODE_PORTS.end() + 2, |last| last + 1);
+        taken.insert(port);
+        return Ok(port);
+    }
     let mut start = [0u8; 2];
     call.server.context.fill(&mut start);
     let (low, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);

@@ -25,72 +25,76 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
     let dry_run = call.query.dry_run("UpdateOptions")?;
     let validation = call.query.field_validation("UpdateOptions")?;
     write::check_field_manager(call, "UpdateOptions")?;
-    // A custom resource is taken for what it says it is until its name was looked at.
-    if call.resource.custom.is_some()
-        && let Ok(json) = incoming::parse(&call.headers, &body, &call.api_version, &call.resource.kind)
-    {
-        let object = json.into_value();
-        if object["kind"].is_string()
-            && object["metadata"].is_object()
-            && object["apiVersion"] == call.api_version
-        {
-            check_name(call, &object)?;
-        }
-    }
-    let parsed = incoming::read(&call.resource, &call.headers, &body, validation)?;
     let resource = call.resource.clone();
+    let parsed = incoming::read(&resource, &call.headers, &body, validation, &mut call.warnings);
+    let parsed = match parsed {
+        // A custom resource is taken for what it says it is until its address was looked at.
+        Err(error) if error.code == 422 => {
+            let json = incoming::parse(&call.headers, &body, &call.api_version, &resource.kind)?;
+            let mut object = json.into_value();
+            write::check_namespace(call, &mut object)?;
+            check_name(call, &object)?;
+            call.entry(&call.info.name)?;
+            return Err(error);
+        }
+        result => result?,
+    };
+    call.empties = incoming::empties(&parsed);
     let mut object = incoming::object(&resource, parsed, validation, &mut call.warnings)?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::InRequest));
     write::check_namespace(call, &mut object)?;
     check_name(call, &object)?;
     let name = call.info.name.clone();
     let absent = call.server.store.get(&call.key(&name)).is_none();
-    if absent && part == Part::Whole && call.strategy().create_on_update {
+    if absent && creates(call, part) {
         write::may_create(call)?;
         let nothing = json!({"metadata": {"namespace": call.info.namespace, "name": name}});
-        check_uid(&resource, text(&object, &["metadata", "uid"]), &nothing)?;
-        // What is not there has no version that could be stale.
-        metadata(&mut object).remove("resourceVersion");
-        let stored = create::insert(call, object, Managed::Track, dry_run).await?;
+        check_uid(&resource, text(&object, &["metadata", "uid"]), &nothing, dry_run)?;
+        // What is not there has no version that could be stale; a dry run shows the one that was given.
+        let given = metadata(&mut object).remove("resourceVersion");
+        let mut stored = create::insert(call, object, Managed::Track, dry_run).await?;
+        if dry_run {
+            stored.revision = given.and_then(|given| given.as_str()?.parse().ok()).unwrap_or(0);
+        }
         return call.reply(StatusCode::CREATED, stored.revision, &stored.body);
     }
     let uid = text(&object, &["metadata", "uid"]).to_owned();
     let resource = call.resource.clone();
     let change = |current: &Value| {
-        check_uid(&resource, &uid, current)?;
+        check_uid(&resource, &uid, current, dry_run)?;
         Ok((object.clone(), Managed::Track))
     };
     let stored = modify(call, &name, part, dry_run, change).await?;
     call.reply(StatusCode::OK, stored.revision, &stored.body)
 }
 
-/// An object has the name of its address.
-fn check_name(call: &Call, object: &Value) -> Result<()> {
-    check_address(&call.info.name, &call.info.namespace, object)
+/// Whether a write of what is not there creates it. A Service comes into being by its status as well, with none
+/// of what it is otherwise given.
+pub(crate) fn creates(call: &Call, part: Part) -> bool {
+    matches!(part, Part::Whole | Part::Status) && call.strategy().create_on_update
 }
 
-/// An object has the name of its address, and is not of another namespace.
-pub(crate) fn check_address(name: &str, namespace: &str, object: &Value) -> Result<()> {
+/// An object has the name of its address.
+fn check_name(call: &Call, object: &Value) -> Result<()> {
+    check_address(&call.info.name, object)
+}
+
+/// An object has the name of its address.
+pub(crate) fn check_address(name: &str, object: &Value) -> Result<()> {
     match text(object, &["metadata", "name"]) {
-        "" => {
-            return Err(Error::bad_request(format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            )));
-        }
-        given if given == name => {}
-        given => {
-            return Err(Error::bad_request(format!(
-                "the name of the object ({given}) does not match the name on the URL ({name})"
-            )));
-        }
+        "" => Err(undeterminable(name)),
+        given if given == name => Ok(()),
+        given => Err(Error::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
     }
-    let given = text(object, &["metadata", "namespace"]);
-    if !namespace.is_empty() && !given.is_empty() && given != namespace {
-        return Err(Error::bad_request(format!(
-            "the namespace of the object ({given}) does not match the namespace on the request ({namespace})"
-        )));
-    }
-    Ok(())
+}
+
+/// The answer to an object without a name.
+pub(crate) fn undeterminable(name: &str) -> Error {
+    Error::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 /// Changes a stored object: `change` is given the current one and may be called again when another
@@ -118,6 +122,10 @@ pub(crate) async fn modify(
         admit::mutate(call, &write, &mut new).await?;
         call.warnings.extend(deduplicate_owners(&mut new, Seen::AfterMutation));
         prepare(call, part, &mut new, &current);
+        // What is not stored keeps what storing would drop.
+        if !dry_run {
+            metadata(&mut new).remove("selfLink");
+        }
         let mut allocation = services::allocate(call, &mut new, Some(&current)).await?;
         let errors = write::validate_update(call, part, &mut new, &current);
         if !errors.is_empty() {
@@ -127,7 +135,7 @@ pub(crate) async fn modify(
         admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
-        let finished = deletion_finished(&call.resource.kind, &new);
+        let finished = deletion_finished(&call.resource.kind, &new, &current);
         if dry_run || (*body == *entry.body && !finished) {
             return Ok(Stored { revision: entry.revision, body });
         }
@@ -145,7 +153,9 @@ pub(crate) async fn modify(
         ops.append(&mut allocation.ops);
         match call.server.store.commit(ops).await {
             Ok(committed) => {
-                return Ok(Stored { revision: committed.revisions[0], body });
+                // What is gone is shown as it was sent.
+                let revision = if finished { entry.revision } else { committed.revisions[0] };
+                return Ok(Stored { revision, body });
             }
             // Somebody was faster: look again. An update from a stale object ends in the check above.
             Err(CommitError::Conflict { .. }) => continue,
@@ -155,25 +165,24 @@ pub(crate) async fn modify(
 }
 
 /// An object under deletion goes when its last finalizer goes.
-fn deletion_finished(kind: &str, object: &Value) -> bool {
-    let metadata = &object["metadata"];
+fn deletion_finished(kind: &str, new: &Value, current: &Value) -> bool {
     let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
-    let grace = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
-    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
-        && none(&metadata["finalizers"])
+    let grace = current["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    !text(current, &["metadata", "deletionTimestamp"]).is_empty()
+        && none(&new["metadata"]["finalizers"])
         && grace == 0
-        && (kind != "Namespace" || none(&object["spec"]["finalizers"]))
+        && (kind != "Namespace" || none(&new["spec"]["finalizers"]))
 }
 
 /// A PUT that names a uid means that very object.
-fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
+pub(crate) fn check_uid(resource: &Resource, given: &str, current: &Value, dry_run: bool) -> Result<()> {
     let stored = text(current, &["metadata", "uid"]);
     if given.is_empty() || given == stored {
         return Ok(());
     }
     // Stock servers name the key in etcd; clients see it, so they see the same here.
     let key = [
-        "/registry",
+        if dry_run { "" } else { "/registry" },
         if resource.custom.is_some() { &*resource.group } else { "" },
         match &*resource.plural {
             "services" if resource.custom.is_none() => "services/specs",
@@ -184,6 +193,7 @@ fn check_uid(resource: &Resource, given: &str, current: &Value) -> Result<()> {
         text(current, &["metadata", "name"]),
     ];
     let key = key.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    let key = if dry_run { format!("/{key}") } else { key };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {stored}"
     );
@@ -241,7 +251,6 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
             metadata.insert(key.into(), value.clone());
         }
     }
-    metadata.remove("selfLink");
     // Some kinds count by themselves, in what they prepare.
     let own =
         strategy.generation == Generation::Never && part.is_whole() && metadata.contains_key("generation");

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::parts::Part;
+use crate::catalog::Resource;
 use crate::kinds::warnings;
 
 /// More characters than this in total, and each warning is cut short.
@@ -37,12 +38,15 @@ pub(crate) fn of_new(call: &mut Call, object: &Value) {
 
 /// What is to be said of a type that is on its way out.
 pub(crate) fn of_type(call: &mut Call) {
-    let resource = &call.resource;
-    let said = match &resource.custom {
+    let said = type_warning(&call.resource);
+    call.warnings.extend(said);
+}
+
+pub(crate) fn type_warning(resource: &Resource) -> Option<String> {
+    match &resource.custom {
         Some(custom) => warnings::custom_deprecation(&custom.crd, custom.index),
         None => warnings::deprecation(&resource.group, &resource.version, &resource.kind).map(str::to_owned),
-    };
-    call.warnings.extend(said);
+    }
 }
 
 /// The values of the `Warning` headers: everything once, in order, and not too much of it.

@@ -255,6 +255,14 @@ impl Stream {
             && let Ok(decoded) = crate::schema::decode::decode(&schema, object.clone())
         {
             object = decoded.value;
+            if &*self.call.resource.storage == "apps/daemonsets" {
+                object["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
+            }
+            // An autoscaler is printed as it would be stored, and this one has no metrics.
+            let table = matches!(self.call.accept.form, Form::Table(_));
+            if table && &*self.call.resource.storage == "autoscaling/horizontalpodautoscalers" {
+                object["spec"]["metrics"] = json!([]);
+            }
             // Behind these is a plain number, whatever their JSON says.
             if matches!(
                 &*self.call.resource.storage,
@@ -292,7 +300,7 @@ impl Stream {
                     object::render(&mut out, Some(self.call.naming()), revision, &entry.body);
                 }
                 What::Stored(entry) => {
-                    let value = self.call.value(revision, &entry.body);
+                    let value = self.call.printed(revision, &entry.body);
                     let value = self.formed(value);
                     write(&mut out, &value);
                 }

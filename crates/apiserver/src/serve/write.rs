@@ -30,7 +30,11 @@ pub(crate) enum Managed {
 
 /// The object's namespace is that of its address.
 pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
-    let wanted = if call.resource.namespaced { call.info.namespace.as_str() } else { "" };
+    fit_namespace(if call.resource.namespaced { call.info.namespace.as_str() } else { "" }, object)
+}
+
+/// The object's namespace is the wanted one, which is empty for what is in none.
+pub(crate) fn fit_namespace(wanted: &str, object: &mut Value) -> Result<()> {
     let given = text(object, &["metadata", "namespace"]);
     if given == wanted {
         return Ok(());
@@ -40,7 +44,7 @@ pub(crate) fn check_namespace(call: &Call, object: &mut Value) -> Result<()> {
         return Ok(());
     }
     // Quietly, as on a stock server.
-    if !call.resource.namespaced {
+    if wanted.is_empty() {
         metadata(object).remove("namespace");
         return Ok(());
     }
@@ -77,13 +81,16 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
         None => {
             let (group, kind) = (&*call.resource.group, &*call.resource.kind);
             errors.extend(kinds::other::metadata::validate_create(group, kind, object));
-            errors.extend((strategy.validate)(object));
+            let own = (strategy.validate)(object);
+            // A kind that does not look at metadata itself has it looked at last.
+            if !own.is_empty() && (group, kind) == ("policy", "PodDisruptionBudget") {
+                errors.clear();
+            }
+            errors.extend(own);
+            show_empty_values(&call.empties, &mut errors);
             show_zero_values(&call.resource, &mut errors);
         }
-        Some(_) => {
-            errors.extend(validate_custom(&call.resource, object));
-            errors.extend(validate_scale(&call.resource, object));
-        }
+        Some(_) => validate_custom(&call.resource, object, &mut errors),
     }
     errors
 }
@@ -109,14 +116,36 @@ pub(crate) fn validate_update(
         }
         (None, _) => {}
         (Some(_), _) => {
+            // Asked once more, and told once more.
+            errors.extend(meta::validate_change(new, current));
             errors.extend(validate_custom_update(&call.resource, new, current, &mut call.warnings));
-            errors.extend(validate_scale(&call.resource, new));
+        }
+    }
+    if call.resource.custom.is_some() && part == Part::Status {
+        // There the status is looked at by itself.
+        for error in errors.iter_mut().filter(|error| error.detail.starts_with("status.")) {
+            error.detail = error.detail.replacen("status.", "", 1);
         }
     }
     if call.resource.custom.is_none() {
+        show_empty_values(&call.empties, &mut errors);
         show_zero_values(&call.resource, &mut errors);
     }
     errors
+}
+
+/// What was written down as empty is shown as such, not as absent.
+fn show_empty_values(empties: &[(String, Value)], errors: &mut [field::Error]) {
+    for error in errors.iter_mut().filter(|error| error.value == Some(Value::Null)) {
+        // An Ingress that has nothing is told so with its rules.
+        let path = match error.path.as_str() {
+            "spec" => "spec.rules",
+            path => path,
+        };
+        if let Some((_, empty)) = empties.iter().find(|(at, _)| at == path) {
+            error.value = Some(empty.clone());
+        }
+    }
 }
 
 /// A field that is not there is shown as what Go has in its place.
@@ -134,13 +163,13 @@ fn validate_scale(resource: &Resource, object: &Value) -> Vec<field::Error> {
     scale.map(|scale| crate::crd::validate_scale(scale, object)).unwrap_or_default()
 }
 
-fn validate_custom(resource: &Resource, object: &Value) -> Vec<field::Error> {
-    let schema = resource.schema();
-    let mut errors =
-        schema.map(|schema| schema::validate::validate(&schema, object, embedded_meta)).unwrap_or_default();
+fn validate_custom(resource: &Resource, object: &Value, errors: &mut Vec<field::Error>) {
+    if let Some(schema) = resource.schema() {
+        errors.extend(schema::validate::validate(&schema, object, embedded_meta));
+    }
+    errors.extend(validate_scale(resource, object));
     // Nothing can be tolerated in what was not there before, so there are no warnings.
-    validate_rules(resource, object, None, &mut errors, &mut Vec::new());
-    errors
+    validate_rules(resource, object, None, errors, &mut Vec::new());
 }
 
 fn validate_custom_update(
@@ -153,6 +182,7 @@ fn validate_custom_update(
     let mut errors = schema
         .map(|schema| schema::validate::validate_update(&schema, new, current, embedded_meta))
         .unwrap_or_default();
+    errors.extend(validate_scale(resource, new));
     validate_rules(resource, new, Some(current), &mut errors, warnings);
     errors
 }

@@ -109,7 +109,15 @@ impl Row {
 
 /// An object's metadata alone, as a PartialObjectMetadata.
 pub fn partial(object: &Value, version: MetaVersion) -> Value {
-    let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    // This one is made while a DaemonSet is converted, which its metadata alone is not.
+    if object["kind"] == "DaemonSet"
+        && let Some(annotations) = metadata["annotations"].as_object_mut()
+        && annotations.remove("deprecated.daemonset.template.generation").is_some()
+        && annotations.is_empty()
+    {
+        metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
+    }
     json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
 }
 

@@ -99,12 +99,15 @@ impl<'a> Draft<'a> {
 
     /// Notes on a set the size of the Deployment that it was scaled for.
     pub(super) fn note_size(&mut self, index: usize, why: &'static str) {
-        for (key, value) in [(DESIRED, self.limits.replicas), (MAX, self.limits.most())] {
-            let value = value.to_string();
-            if self.sets[index].annotation(key) != Some(value.as_str()) {
-                self.sets[index].annotate(key, value);
-                self.touch(index, why);
-            }
+        self.note(index, DESIRED, self.limits.replicas, why);
+        self.note(index, MAX, self.limits.most(), why);
+    }
+
+    pub(super) fn note(&mut self, index: usize, key: &str, value: i32, why: &'static str) {
+        let value = value.to_string();
+        if self.sets[index].annotation(key) != Some(value.as_str()) {
+            self.sets[index].annotate(key, value);
+            self.touch(index, why);
         }
     }
 

@@ -9,8 +9,11 @@
 //! - The hash of a template is taken over its JSON, not over a dump of Go's memory: the names of sets have
 //!   the same form, but not the same letters. A set that a stock cluster named is found by its template.
 //! - What a stock controller writes one after the other about one set or one status is written at once.
-//! - A set that was scaled by hand to the very size that its Deployment is scaled to gets the new size
-//!   noted; a stock controller never notes it, and from then on never rolls out.
+//! - The size that a Deployment was scaled to is always noted on its sets, also where none of them changes:
+//!   one was scaled to it by hand, or there are several and the strategy became `Recreate` amid a rollout.
+//!   A stock controller does not note it then, and from then on never rolls out.
+//! - Available pods beyond the size of their set are on their way out, and no longer count when it is decided
+//!   how many others may go. A stock controller counts them until their set has told that they are gone.
 //! - A complete Deployment of which a pod fails later is not looked at over and over.
 //! - Failures are tried again for as long as they last, not fifteen times.
 //! - The annotation that stood for `rollbackTo` in API versions long gone is not obeyed.
@@ -60,7 +63,7 @@ struct Controller {
     shared: Shared,
     events: Recorder,
     queue: Arc<Queue<Key>>,
-    sets: Arc<Owned>,
+    sets: Arc<Owned<ReplicaSet>>,
 }
 
 /// Why a Deployment has to be looked at again.
@@ -85,7 +88,7 @@ pub async fn run(shared: Shared, events: Recorder) -> Infallible {
 }
 
 /// Has every Deployment looked at that a change may concern.
-fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, sets: &Arc<Owned>) {
+fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, sets: &Arc<Owned<ReplicaSet>>) {
     let wake = queue.clone();
     shared.deployments.on_change(move |before, after| {
         if let Some(deployment) = after.or(before) {
@@ -163,8 +166,8 @@ impl Controller {
         let Some(selector) = selector(&deployment) else { return Ok(None) };
         let sets = || {
             let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
-            let mut sets = self.sets.by(&self.shared.replica_sets, uid);
-            sets.extend(self.sets.orphans(&self.shared.replica_sets, &key.namespace));
+            let mut sets = self.sets.by(uid);
+            sets.extend(self.sets.orphans(&key.namespace));
             claim::decide(&deployment.metadata, &selector, sets)
         };
         let mut claims = sets();

@@ -165,7 +165,7 @@ mod tests {
     fn history_grows_at_its_end_and_gives_way_at_its_start() {
         assert_eq!(longer_history("", "1").as_deref(), Some("1"));
         assert_eq!(longer_history("1,3", "5").as_deref(), Some("1,3,5"));
-        let long = format!("1,{}", "2".repeat(1990));
-        assert_eq!(longer_history(&long, "1234567"), Some(format!("{},1234567", "2".repeat(1990))));
+        let long = format!("1,{}", "2".repeat(1991));
+        assert_eq!(longer_history(&long, "1234567"), Some(format!("{},1234567", "2".repeat(1991))));
     }
 }

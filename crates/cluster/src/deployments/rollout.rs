@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::draft::Draft;
-use super::sets::sum;
+use super::sets::{Set, sum};
 
 impl Draft<'_> {
     /// One step of a rolling update: either up or down, never both, so that each sees what the other did.
@@ -34,7 +34,7 @@ impl Draft<'_> {
 
     fn old_pods_remain(&self, running: &BTreeMap<String, usize>) -> bool {
         let old = self.old();
-        if sum(old.iter().map(|old| &self.sets[*old]), |set| set.actual()) > 0 {
+        if sum(old.iter().map(|old| &self.sets[*old]), Set::actual) > 0 {
             return true;
         }
         old.iter().any(|old| {
@@ -61,7 +61,7 @@ impl Draft<'_> {
         let old = self.active_old();
         let Some(new) = self.newest() else { return false };
         // New pods that are not available yet must not make room: they may never be.
-        let not_yet = new.replicas - new.available();
+        let not_yet = new.replicas - new.lasting();
         let spare = self.total() - self.limits.least() - not_yet;
         if old.is_empty() || spare <= 0 {
             return false;
@@ -88,7 +88,7 @@ impl Draft<'_> {
 
     fn lower_healthy(&mut self, old: &[usize]) -> bool {
         let sets = old.iter().copied().chain(self.new).map(|index| &self.sets[index]);
-        let mut spare = sum(sets, |set| set.available()) - self.limits.least();
+        let mut spare = sum(sets, Set::lasting) - self.limits.least();
         let mut lowered = false;
         for index in old {
             let replicas = self.sets[*index].replicas;

@@ -13,7 +13,7 @@ impl Draft<'_> {
             (0..self.sets.len()).filter(|index| self.sets[*index].replicas > 0).collect();
         let only = match active[..] {
             // The newest takes it all, were there no pods so far.
-            [] => self.new.or(self.sets.len().checked_sub(1)),
+            [] => self.new.or_else(|| self.sets.len().checked_sub(1)),
             [only] => Some(only),
             _ => None,
         };
@@ -32,11 +32,17 @@ impl Draft<'_> {
             }
             return;
         }
-        if self.is_rolling() {
-            for (index, replicas) in self.shares(active) {
-                self.scale(index, replicas, WHY);
-                self.note_size(index, WHY);
+        if !self.is_rolling() {
+            // Once the new size is known, the rollout itself gives each its own. What the present sizes are
+            // shares of stays noted.
+            for index in active {
+                self.note(index, DESIRED, self.limits.replicas, WHY);
             }
+            return;
+        }
+        for (index, replicas) in self.shares(active) {
+            self.scale(index, replicas, WHY);
+            self.note_size(index, WHY);
         }
     }
 

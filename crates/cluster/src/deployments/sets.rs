@@ -88,12 +88,17 @@ impl Set {
         self.status().and_then(|status| status.available_replicas).unwrap_or(0)
     }
 
+    /// The available pods that stay: its controller may not yet have deleted those beyond its size.
+    pub(super) fn lasting(&self) -> i32 {
+        self.available().min(self.replicas)
+    }
+
     /// The pods that are ending: nothing where its controller has looked at it without counting them.
     pub(super) fn terminating(&self) -> Option<i32> {
         let status = self.status();
         let observed = status.and_then(|status| status.observed_generation).unwrap_or(0);
         let terminating = status.and_then(|status| status.terminating_replicas);
-        terminating.or((observed == 0).then_some(0))
+        terminating.or_else(|| (observed == 0).then_some(0))
     }
 
     /// Has no pods, shall have none, and its controller knows.
@@ -109,7 +114,7 @@ impl Set {
     /// Sorts the oldest first, by name where they are as old.
     pub(super) fn age(&self) -> (Option<Timestamp>, &str) {
         // One that is yet to be made is younger than all.
-        (self.created().or(self.born.then_some(Timestamp::MAX)), self.name())
+        (self.created().or_else(|| self.born.then_some(Timestamp::MAX)), self.name())
     }
 }
 

@@ -207,10 +207,7 @@ mod tests {
                     ..default.clone()
                 },
             ),
-            (
-                &[("terminate-after", "1m")],
-                Behaviour { terminate_after: Duration::from_secs(60), ..default.clone() },
-            ),
+            (&[("terminate-after", "1m")], Behaviour { terminate_after: Duration::from_secs(60), ..default }),
         ];
         for (annotations, expected) in table {
             assert_eq!(read(annotations), (expected, Vec::new()), "{annotations:?}");

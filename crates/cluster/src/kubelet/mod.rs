@@ -24,6 +24,7 @@ mod work;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use koinon_control::{Clock, View};
 use kube::{Api, Client};
@@ -47,7 +48,6 @@ pub struct Kubelet {
 }
 
 /// Who keeps the views up to date.
-#[derive(Clone, Copy, PartialEq)]
 enum Views {
     Shared,
     Own,
@@ -78,20 +78,20 @@ impl Kubelet {
 
     /// Runs all nodes for as long as it is polled.
     pub async fn run(self) -> Infallible {
-        let (client, views) = (self.client.clone(), self.views);
-        let (nodes, pods) = (self.nodes.clone(), self.pods.clone());
-        let follow = async move {
-            if views == Views::Shared {
-                return std::future::pending().await;
+        let (client, nodes, pods) = (self.client.clone(), self.nodes.clone(), self.pods.clone());
+        let follow = match self.views {
+            Views::Shared => std::future::pending().boxed(),
+            Views::Own => async move {
+                tokio::select! {
+                    never = nodes.follow(Api::all(client.clone())) => never,
+                    never = pods.follow(Api::all(client)) => never,
+                }
             }
-            tokio::select! {
-                never = nodes.follow(Api::all(client.clone())) => never,
-                never = pods.follow(Api::all(client)) => never,
-            }
+            .boxed(),
         };
         tokio::select! {
             never = follow => never,
-            never = work::run(self) => never,
+            never = work::run(self).boxed() => never,
         }
     }
 }

@@ -125,6 +125,11 @@ impl Worker {
             Ok(next) => next,
             // Gone: the watch will say so too.
             Err(error) if error.is_object_absent() && !matches!(item, Work::Heartbeat(_)) => Next::Done,
+            // What the server does not accept will not be accepted the next time either: somebody should know.
+            Err(error) if matches!(error.code(), Some(400 | 403 | 422)) => {
+                tracing::warn!(?item, %error, "kubelet: refused");
+                Next::Retry
+            }
             Err(error) => {
                 tracing::debug!(?item, %error, "kubelet: will try again");
                 Next::Retry
@@ -137,6 +142,12 @@ impl Worker {
         let mut attempts = self.attempts.lock().await;
         let all = self.all_nodes(&attempts, name);
         let node = node::registration(&self.settings, name, &all, self.clock.now());
+        if node::pieces(&node).len() < self.settings.pod_ranges.len() {
+            tracing::warn!(
+                name,
+                "kubelet: no addresses are left for the pods of this node; choose a larger range"
+            );
+        }
         attempts.insert(name.to_owned(), Arc::new(node.clone()));
         let api: Api<Node> = Api::all(self.client.clone());
         match within_deadline(api.create(&written(), &node)).await {

@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use koinon_control::View;
 use kube::Api;
@@ -73,8 +74,8 @@ impl NodeLifecycle {
         let leases = self.leases.clone();
         let api = Api::namespaced(self.shared.client.clone(), LEASES);
         tokio::select! {
-            never = leases.follow(api) => never,
-            never = work::run(self) => never,
+            never = leases.follow(api).boxed() => never,
+            never = work::run(self).boxed() => never,
         }
     }
 }

@@ -185,7 +185,7 @@ fn pods_leave_by_their_tolerations() {
             vec![a.clone(), taint("b", Some(1))],
             Leave::At(at(130)),
         ),
-        (json!([for_seconds("a", 30)]), vec![a.clone(), taint("b", Some(101))], Leave::At(at(101))),
+        (json!([for_seconds("a", 30)]), vec![a, taint("b", Some(101))], Leave::At(at(101))),
         // Seen first at 200; and one that is older than the pod counts from the pod's arrival.
         (json!([for_seconds("a", 30)]), vec![taint("a", None)], Leave::At(at(230))),
         (json!([for_seconds("a", 30)]), vec![taint("a", Some(5))], Leave::At(at(50))),

@@ -74,8 +74,7 @@ impl Controller {
                 self.events.tell(set, Weight::Normal, "SuccessfulDelete", format!("Deleted pod: {name}"));
                 None
             }
-            // Gone already, or another pod by now: either way this one is.
-            Err(error) if error.is_object_absent() || error.is_conflict() => {
+            Err(error) if error.is_object_absent() => {
                 self.forget(pod);
                 None
             }

@@ -37,10 +37,11 @@ impl Doubts {
     }
 }
 
+/// A conflict says that the object is another than was seen: what it is now has to be asked for too.
 fn is_outcome_unknown(error: &Error) -> bool {
     match error {
         Error::NoAnswer | Error::Failed(_) => true,
-        Error::Refused(status) => status.code >= 500,
+        Error::Refused(status) => status.code >= 500 || status.code == 409,
     }
 }
 
@@ -56,7 +57,7 @@ impl Controller {
             return Ok(());
         }
         let api: Api<Pod> = Api::namespaced(self.shared.client.clone(), &key.namespace);
-        let known = self.pods.by(&self.shared.pods, set.metadata.uid.as_deref().unwrap_or_default());
+        let known = self.pods.by(set.metadata.uid.as_deref().unwrap_or_default());
         let live = within_deadline(api.list(&ListParams::default().labels_from(selector))).await?;
         let listed: BTreeSet<Option<String>> = live.items.iter().map(|pod| pod.uid()).collect();
         for pod in live.items {
@@ -93,6 +94,7 @@ mod tests {
         assert!(is_outcome_unknown(&refused(504)));
         assert!(is_outcome_unknown(&refused(500)));
         assert!(!is_outcome_unknown(&refused(403)));
-        assert!(!is_outcome_unknown(&refused(409)));
+        assert!(is_outcome_unknown(&refused(409)));
+        assert!(!is_outcome_unknown(&refused(422)));
     }
 }

@@ -7,7 +7,7 @@
 //! It behaves as the controller of a stock cluster does, with the same events, conditions and order of
 //! deletion. What is different on purpose:
 //! - There are no expectations to wait for: every answer goes into the view at once. Where an answer was
-//!   lost, the server is asked before anything is made again ([`doubt`]).
+//!   lost, the server is asked before anything is made again (`doubt`).
 //! - A status that changed under us is tried again from the start, not written over what is there now.
 //! - Pods are deleted only as the very ones that were seen, by uid.
 
@@ -52,7 +52,7 @@ struct Controller {
     shared: Shared,
     events: Recorder,
     queue: Arc<Queue<Key>>,
-    pods: Arc<Owned>,
+    pods: Arc<Owned<Pod>>,
     doubts: Doubts,
 }
 
@@ -80,7 +80,7 @@ pub async fn run(shared: Shared, events: Recorder) -> Infallible {
 }
 
 /// Has every ReplicaSet looked at that a change may concern.
-fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, pods: &Arc<Owned>) {
+fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, pods: &Arc<Owned<Pod>>) {
     let wake = queue.clone();
     shared.replica_sets.on_change(move |before, after| {
         if let Some(set) = after.or(before) {
@@ -152,13 +152,13 @@ impl Controller {
         let uid = set.metadata.uid.as_deref().unwrap_or_default();
         self.resolve(key, &set, &selector).await?;
 
-        let mut pods = self.pods.by(&self.shared.pods, uid);
-        pods.extend(self.pods.orphans(&self.shared.pods, &key.namespace));
+        let mut pods = self.pods.by(uid);
+        pods.extend(self.pods.orphans(&key.namespace));
         let plan = plan::plan(self.shared.clock.now(), &set, &selector, pods, || self.related(key, &set));
         claim::settle(&self.shared.client, &*set, &plan.claims, &self.shared.pods).await?;
         let failure = self.change(key, &set, &plan.change).await;
 
-        let (now, pods) = (self.shared.clock.now(), self.pods.by(&self.shared.pods, uid));
+        let (now, pods) = (self.shared.clock.now(), self.pods.by(uid));
         if let Some(status) = plan::status(now, &set, &selector, &pods, failure.as_ref()) {
             self.write_status(&set, &status).await?;
         }

@@ -1,10 +1,9 @@
 //! Which objects belong to which controller, and which to none: kept up to date by a view's changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use koinon_control::{Key, View};
 use kube::{Resource, ResourceExt as _};
 use parking_lot::Mutex;
 
@@ -13,10 +12,9 @@ pub(crate) fn controller_of(object: &impl Resource) -> Option<&OwnerReference> {
     object.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Objects of one kind by the uid of their controller; orphans by namespace.
-#[derive(Default)]
-pub(crate) struct Owned {
-    places: Mutex<HashMap<Place, BTreeSet<Key>>>,
+/// Objects of one kind by the uid of their controller; orphans by namespace. Within a place, by name.
+pub(crate) struct Owned<K> {
+    places: Mutex<HashMap<Place, BTreeMap<String, Arc<K>>>>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -34,50 +32,44 @@ impl Place {
     }
 }
 
-impl Owned {
+impl<K> Default for Owned<K> {
+    fn default() -> Self {
+        Owned { places: Mutex::default() }
+    }
+}
+
+impl<K: Resource> Owned<K> {
     /// Takes in a change of the view.
-    pub(crate) fn take<K: Resource>(&self, before: Option<&Arc<K>>, after: Option<&Arc<K>>) {
+    pub(crate) fn take(&self, before: Option<&Arc<K>>, after: Option<&Arc<K>>) {
         let was = before.map(|object| Place::of(&**object));
         let is = after.map(|object| Place::of(&**object));
-        if was == is {
-            return;
-        }
         let mut places = self.places.lock();
-        if let (Some(place), Some(object)) = (was, before)
-            && let Some(keys) = places.get_mut(&place)
+        if was != is
+            && let (Some(place), Some(object)) = (was, before)
+            && let Some(objects) = places.get_mut(&place)
         {
-            keys.remove(&Key::of(&**object));
-            if keys.is_empty() {
+            objects.remove(&object.name_any());
+            if objects.is_empty() {
                 places.remove(&place);
             }
         }
         if let (Some(place), Some(object)) = (is, after) {
-            places.entry(place).or_default().insert(Key::of(&**object));
+            places.entry(place).or_default().insert(object.name_any(), object.clone());
         }
     }
 
-    /// The objects whose controller has this uid, by name.
-    pub(crate) fn by<K>(&self, view: &View<K>, uid: &str) -> Vec<Arc<K>>
-    where
-        K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-    {
-        self.at(view, &Place::With(uid.to_owned()))
+    /// The objects whose controller has this uid.
+    pub(crate) fn by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.at(&Place::With(uid.to_owned()))
     }
 
-    /// The objects of a namespace that no controller has, by name.
-    pub(crate) fn orphans<K>(&self, view: &View<K>, namespace: &str) -> Vec<Arc<K>>
-    where
-        K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-    {
-        self.at(view, &Place::OrphanIn(namespace.to_owned()))
+    /// The objects of a namespace that no controller has.
+    pub(crate) fn orphans(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.at(&Place::OrphanIn(namespace.to_owned()))
     }
 
-    fn at<K>(&self, view: &View<K>, place: &Place) -> Vec<Arc<K>>
-    where
-        K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
-    {
-        let keys: Vec<Key> = self.places.lock().get(place).into_iter().flatten().cloned().collect();
-        keys.iter().filter_map(|key| view.get(key)).collect()
+    fn at(&self, place: &Place) -> Vec<Arc<K>> {
+        self.places.lock().get(place).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 }
 
@@ -100,17 +92,17 @@ mod tests {
     #[test]
     fn an_object_is_in_one_place_and_leaves_nothing_behind() {
         let owned = Owned::default();
-        let names = |place: Place| -> Vec<String> {
-            owned.places.lock().get(&place).into_iter().flatten().map(|key| key.name.clone()).collect()
+        let names = |objects: Vec<Arc<ConfigMap>>| -> Vec<String> {
+            objects.iter().map(|object| object.name_any()).collect()
         };
         let (orphan, mine) = (object("a", None), object("a", Some("1")));
         owned.take(None, Some(&orphan));
-        assert_eq!(names(Place::OrphanIn("default".into())), ["a"]);
+        assert_eq!(names(owned.orphans("default")), ["a"]);
         owned.take(Some(&orphan), Some(&mine));
-        assert!(names(Place::OrphanIn("default".into())).is_empty());
-        assert_eq!(names(Place::With("1".into())), ["a"]);
+        assert!(names(owned.orphans("default")).is_empty());
+        assert_eq!(names(owned.by("1")), ["a"]);
         owned.take(Some(&mine), Some(&object("a", Some("2"))));
-        assert_eq!(names(Place::With("2".into())), ["a"]);
+        assert_eq!(names(owned.by("2")), ["a"]);
         owned.take(Some(&object("a", Some("2"))), None);
         assert!(owned.places.lock().is_empty());
     }

@@ -88,6 +88,11 @@ fn of_container(container: &Container) -> Amounts {
     requests.map(Amounts::of).unwrap_or_default()
 }
 
+/// Whether this is a quantity, and more than nothing.
+pub fn is_positive(text: &str) -> bool {
+    parse(text).is_some_and(|amount| amount > 0)
+}
+
 /// A quantity in billionths; none if it is not one.
 fn parse(text: &str) -> Option<i128> {
     let (sign, text) = match text.strip_prefix('-') {

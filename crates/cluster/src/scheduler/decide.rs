@@ -165,5 +165,6 @@ fn message(spec: &PodSpec, misfits: &[Misfit]) -> String {
         };
         format!("0/{all} nodes are available: {}.", counted(&mut misfits.iter().map(help)))
     };
-    format!("0/{all} nodes are available: {why}. preemption: {preemption}")
+    // There are no claims to devices here, and clusters say so first.
+    format!("0/{all} nodes are available: {why}. no new claims to deallocate, preemption: {preemption}")
 }

@@ -17,6 +17,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
+pub use self::amounts::is_positive;
 use std::convert::Infallible;
 use std::sync::Arc;
 

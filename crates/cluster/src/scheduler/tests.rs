@@ -59,14 +59,14 @@ fn every_reason_is_told_and_counted() {
         &ledger,
         &pod("y", 200, json!({})),
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu. \
-         preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, \
+         no new claims to deallocate, preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, \
          3 Preemption is not helpful for scheduling.",
     );
     check(
         &ledger,
         &pod("y", 200, json!({"nodeSelector": {"zone": "z"}, "preemptionPolicy": "Never"})),
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, \
-         2 node(s) didn't match Pod's node affinity/selector. preemption: not eligible due to preemptionPolicy=Never.",
+         2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
     );
     check(&ledger, &pod("y", 200, json!({"tolerations": [{"operator": "Exists"}]})), "b1");
     check(&ledger, &pod("y", 50, json!({})), "a2");
@@ -164,7 +164,7 @@ fn a_ledger_tells_what_can_help_whom() {
     check(
         &ledger,
         &pod("z", 1, json!({})),
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
          1 No preemption victims found for incoming pod.",
     );
     ledger.recall("y");

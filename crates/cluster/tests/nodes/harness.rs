@@ -103,7 +103,7 @@ impl Cluster {
         let mut cluster = Cluster::bare(parts).await;
         cluster.start();
         for number in 1..=cluster.parts.kubelet.nodes {
-            cluster.until(&format!("{NODES}/node-{number}"), |node| is_schedulable(node)).await;
+            cluster.until(&format!("{NODES}/node-{number}"), is_schedulable).await;
         }
         cluster
     }

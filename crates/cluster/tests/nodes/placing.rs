@@ -45,7 +45,7 @@ async fn a_pod_without_room_says_why_and_goes_where_room_appears() {
     cluster.pod("waits", json!({}), asks("1")).await;
     assert_eq!(
         cluster.until_unschedulable("waits").await,
-        "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: \
+        "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: \
          3 No preemption victims found for incoming pod."
     );
     cluster.pod("huge", json!({}), asks("9")).await;
@@ -106,7 +106,7 @@ async fn cordons_taints_selectors_and_ports_are_respected() {
         cluster.until_unschedulable("taken").await,
         "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, \
          1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. \
-         preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, \
+         no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, \
          2 Preemption is not helpful for scheduling."
     );
     cluster.patch(&node("node-1"), json!({"spec": {"unschedulable": null}})).await;

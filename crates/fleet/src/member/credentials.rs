@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// A member that does not even take a connection will not answer in time either.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than a probe waits and shorter than a call does: who does not take a connection is found out by the
+/// same words each time, and does not cost a call its whole deadline.
+const CONNECT_WITHIN: Duration = Duration::from_secs(8);
 
 /// Where a member is and how to log in. Two are equal if they lead to the same place in the same way.
 #[derive(Clone, PartialEq, Eq)]
@@ -153,5 +154,57 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         Ok(all) if !all.is_empty() => Ok(all.into_iter().map(|one| one.to_vec()).collect()),
         Ok(_) => Err(Error::Unusable("ca.crt holds no certificate".into())),
         Err(error) => Err(Error::Unusable(format!("ca.crt cannot be read: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn secret(data: &[(&str, &str)]) -> Secret {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
+        Secret { data: Some(data.collect()), ..Secret::default() }
+    }
+
+    #[test]
+    fn a_secret_is_a_token_or_a_kubeconfig() {
+        let token =
+            Credentials::from_secret("https://a", &secret(&[("token", "t\n"), ("ca.crt", "c")])).unwrap();
+        assert_eq!(token, Credentials::token("https://a", "t", Some(b"c".to_vec())));
+        assert_eq!(format!("{token:?}"), "Credentials { server: \"https://a\", login: \"token\" }");
+        let file = Credentials::from_secret("", &secret(&[("kubeconfig", "k")])).unwrap();
+        assert_eq!(file, Credentials::kubeconfig("", "k"));
+        assert!(matches!(Credentials::from_secret("", &secret(&[("x", "y")])), Err(Error::NothingInSecret)));
+    }
+
+    #[tokio::test]
+    async fn what_runs_programs_or_reads_files_is_refused() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let file = |user: &str, cluster: &str| {
+            format!(
+                "{{current-context: x, contexts: [{{name: x, context: {{cluster: x, user: x}}}}], \
+                 clusters: [{{name: x, cluster: {{server: 'https://127.0.0.1:1', {cluster}}}}}], users: [{{name: x, user: {{{user}}}}}]}}"
+            )
+        };
+        for (user, cluster) in [
+            (
+                "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}",
+                "",
+            ),
+            ("tokenFile: /etc/passwd", ""),
+            ("client-certificate: /a, client-key: /b", ""),
+            ("auth-provider: {name: gcp, config: {}}", ""),
+            ("token: t", "certificate-authority: /etc/passwd"),
+        ] {
+            let outcome = Credentials::kubeconfig("", &file(user, cluster)).connect().await;
+            assert!(matches!(outcome, Err(Error::NotSelfContained(_))), "{user} {cluster}");
+        }
+        assert!(Credentials::kubeconfig("", &file("token: t", "")).connect().await.is_ok());
+        for server in ["", "nonsense", "ftp://a", "https://"] {
+            let outcome = Credentials::token(server, "t", None).connect().await;
+            assert!(matches!(outcome, Err(Error::Server(_))), "{server:?}");
+        }
     }
 }

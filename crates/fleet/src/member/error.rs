@@ -132,5 +132,9 @@ pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    match innermost.to_string() {
+        // What a timer says of itself says nothing about the member.
+        text if text == "deadline has elapsed" => "no connection in time".into(),
+        text => text,
+    }
 }

@@ -258,6 +258,11 @@ impl Attempt<'_> {
                 let good = response.status().is_success();
                 guard.metrics.call(member, if good { Outcome::Ok } else { Outcome::Refused });
             }
+            // One API of several may be away behind a server that is well: the probe tells which it is.
+            Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                guard.circuit.lock().abandoned(pass);
+                guard.metrics.call(member, Outcome::Failed);
+            }
             Ok(response) => {
                 guard.circuit.lock().failed(pass, &format!("it answered {}", response.status()));
                 guard.metrics.call(member, Outcome::Failed);

@@ -164,16 +164,11 @@ impl Books {
         };
         self.change(|members| {
             match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
-                Some(known) if *known == entry => false,
-                Some(known) => {
-                    *known = entry.clone();
-                    true
-                }
-                None => {
-                    members.push(entry.clone());
-                    true
-                }
+                Some(known) if *known == entry => return false,
+                Some(known) => *known = entry.clone(),
+                None => members.push(entry.clone()),
             }
+            true
         })
         .await
     }

@@ -1,21 +1,26 @@
 //! Makes the fleet be what the Federation says, and the Federation say how the fleet is.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
-use koinon_api::membership::{Claims, ClusterClaim, ClusterId, Federation, FederationStatus};
+use koinon_api::membership::{Claims, ClusterClaim, ClusterId, ClusterProfile, Federation, FederationStatus};
 use koinon_control::call::within_deadline;
 use koinon_control::events::{self, Recorder, Weight};
 use koinon_control::queue::{Next, Queue, work};
-use koinon_control::{View, call};
-use kube::api::PostParams;
-use kube::{Api, Client, ResourceExt as _};
+use koinon_control::{Key, View, call};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use parking_lot::{Mutex, RwLock};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::formation::{Formation, Part, Role, Way, formation};
+use super::profile::{self, Step};
 use super::status::{self, Lead};
 use crate::fleet::{Fleet, Link, Wanted};
 
@@ -51,18 +56,20 @@ struct Views {
     federations: Arc<View<Federation>>,
     secrets: Arc<View<Secret>>,
     claims: Arc<View<ClusterClaim>>,
+    profiles: Arc<View<ClusterProfile>>,
 }
 
 impl Controller {
     /// A controller beside the API server of `client`, where Federation, Secrets and claims are in
-    /// `namespace`.
+    /// `namespace`. The client should retry nothing by itself: it is also the way to the member next door.
     pub fn new(client: Client, namespace: &str, kind: Kind, fleet: Arc<Fleet>) -> Controller {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
-        let views = Views { federations: View::new(), secrets: View::new(), claims: View::new() };
-        let (one, other, third) = (queue.clone(), queue.clone(), queue.clone());
-        views.federations.on_change(move |_, _| one.add(()));
-        views.secrets.on_change(move |_, _| other.add(()));
-        views.claims.on_change(move |_, _| third.add(()));
+        let views = Views {
+            federations: hurrying(&queue),
+            secrets: hurrying(&queue),
+            claims: hurrying(&queue),
+            profiles: hurrying(&queue),
+        };
         Controller {
             client,
             namespace: namespace.to_owned(),
@@ -98,36 +105,41 @@ impl Controller {
     }
 
     /// Works for as long as it is polled.
-    pub async fn run(&self) {
-        let (recorder, writer) = events::recorder(self.client.clone(), "koinon", self.fleet.clock().clone());
-        let ((), _) = tokio::join!(
-            async {
-                tokio::select! {
-                    never = self.follow() => match never {},
-                    () = self.reconcile_forever(&recorder) => {}
-                    () = self.hear_of_members() => {}
-                }
-            },
-            writer.run(),
-        );
+    pub fn run(&self) -> BoxFuture<'_, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        Box::pin(async move {
+            let (recorder, writer) =
+                events::recorder(self.client.clone(), "koinon", self.fleet.clock().clone());
+            let ((), _) = tokio::join!(
+                async {
+                    tokio::select! {
+                        never = Box::pin(self.follow()) => match never {},
+                        () = Box::pin(self.reconcile_forever(&recorder)) => {}
+                        () = self.hear_of_members() => {}
+                        () = self.hear_of_profiles() => {}
+                    }
+                },
+                writer.run(),
+            );
+        })
     }
 
     async fn follow(&self) -> std::convert::Infallible {
         let views = &self.views;
         let federations = views.federations.follow(Api::all(self.client.clone()));
         let secrets = views.secrets.follow(Api::namespaced(self.client.clone(), &self.namespace));
-        let claims = async {
+        let by_kind = async {
             match self.kind {
                 Kind::Cluster => {
                     views.claims.follow(Api::namespaced(self.client.clone(), &self.namespace)).await
                 }
-                Kind::Federation => std::future::pending().await,
+                Kind::Federation => views.profiles.follow(self.profiles()).await,
             }
         };
         tokio::select! {
             never = federations => never,
             never = secrets => never,
-            never = claims => never,
+            never = by_kind => never,
         }
     }
 
@@ -136,6 +148,13 @@ impl Controller {
         while changes.changed().await.is_ok() {
             self.queue.add(());
         }
+    }
+
+    /// An empty list changes nothing, but from then on profiles can be made.
+    async fn hear_of_profiles(&self) {
+        self.views.profiles.listed().await;
+        self.queue.add(());
+        std::future::pending().await
     }
 
     async fn reconcile_forever(&self, recorder: &Recorder) {
@@ -161,6 +180,7 @@ impl Controller {
     async fn reconcile(&self, recorder: &Recorder) -> Result<(), call::Error> {
         let formation = Arc::new(self.form());
         self.fleet.set(self.wanted(&formation)).await;
+        self.fleet.metrics().queue_depth("membership", self.queue.waiting());
         self.formed.send_if_modified(|before| {
             let changed = before.as_ref() != Some(&formation);
             if changed {
@@ -175,7 +195,13 @@ impl Controller {
             }
             let states = self.fleet.members().iter().map(|one| (one.name().clone(), one.state())).collect();
             let leads = self.leads.read().clone();
-            self.write(federation, status::status(federation, &formation, &states, &leads)).await?;
+            let status = status::status(federation, &formation, &states, &leads);
+            let news = status::news(federation.status.as_ref(), &status);
+            self.write(federation, status).await?;
+            for one in news {
+                let weight = if one.is_bad { Weight::Warning } else { Weight::Normal };
+                recorder.tell(&**federation, weight, one.reason, one.message);
+            }
         }
         for (federation, why) in &formation.ignored {
             let status = status::ignored(federation, why);
@@ -184,7 +210,50 @@ impl Controller {
             }
             self.write(federation, status).await?;
         }
+        if self.kind == Kind::Federation {
+            self.publish().await?;
+        }
         Ok(())
+    }
+
+    /// Keeps a ClusterProfile for each member, where that kind is known.
+    async fn publish(&self) -> Result<(), call::Error> {
+        if self.views.profiles.listed().now_or_never().is_none() {
+            return Ok(());
+        }
+        let members = self.fleet.members().iter().map(|one| (one.name().clone(), one.state())).collect();
+        let known = self.views.profiles.in_namespace(&self.namespace);
+        let api = self.profiles();
+        for step in profile::plan(self.fleet.clock().now(), &self.namespace, &members, &known) {
+            match step {
+                Step::Create(profile) => {
+                    let made = within_deadline(api.create(&params(), &profile)).await;
+                    self.views.profiles.learn(made?);
+                }
+                Step::Status(profile) => {
+                    let name = profile.name_any();
+                    let written = within_deadline(api.replace_status(&name, &params(), &profile)).await;
+                    self.views.profiles.learn(written?);
+                }
+                Step::Delete(profile) => {
+                    let preconditions = Preconditions { uid: profile.uid(), resource_version: None };
+                    let delete =
+                        DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+                    match within_deadline(api.delete(&profile.name_any(), &delete)).await {
+                        Err(error) if !error.is_object_absent() => return Err(error),
+                        _ => self
+                            .views
+                            .profiles
+                            .forget(&Key::of(&*profile), &profile.uid().unwrap_or_default()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn profiles(&self) -> Api<ClusterProfile> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     fn form(&self) -> Formation {
@@ -224,9 +293,22 @@ impl Controller {
         let namespace = federation.namespace().unwrap_or_default();
         let api: Api<Federation> = Api::namespaced(self.client.clone(), &namespace);
         let after = Federation { status: Some(status), ..federation.clone() };
-        let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
-        let answer = within_deadline(api.replace_status(&federation.name_any(), &params, &after)).await?;
+        let answer = within_deadline(api.replace_status(&federation.name_any(), &params(), &after)).await?;
         self.views.federations.learn(answer);
         Ok(())
     }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some("koinon".into()), ..PostParams::default() }
+}
+
+/// A view whose every change is a reason to look at everything again.
+fn hurrying<K>(queue: &Arc<Queue<()>>) -> Arc<View<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (view, queue) = (View::new(), queue.clone());
+    view.on_change(move |_, _| queue.add(()));
+    view
 }

@@ -49,6 +49,9 @@ pub enum Way {
     None(String),
 }
 
+/// A Federation that does not count, and why.
+pub type Ignored = (Arc<Federation>, String);
+
 /// Who belongs to the federation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formation {
@@ -57,7 +60,7 @@ pub struct Formation {
     pub federation: Option<Arc<Federation>>,
     pub members: BTreeMap<ClusterId, Entry>,
     /// Federations that do not count, and why.
-    pub ignored: Vec<(Arc<Federation>, String)>,
+    pub ignored: Vec<Ignored>,
     /// What is wrong and should be told; nothing of it keeps the rest from working.
     pub problems: Vec<String>,
 }
@@ -116,7 +119,7 @@ pub fn formation(
 pub(super) fn choose(
     namespace: &str,
     federations: &[Arc<Federation>],
-) -> (Option<Arc<Federation>>, Vec<(Arc<Federation>, String)>) {
+) -> (Option<Arc<Federation>>, Vec<Ignored>) {
     let mut federations: Vec<_> =
         federations.iter().filter(|one| one.metadata.deletion_timestamp.is_none()).cloned().collect();
     federations.sort_by_key(|one| {

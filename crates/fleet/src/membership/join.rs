@@ -214,6 +214,7 @@ async fn wait_until_seen(credentials: &Credentials, theirs: &str) -> Result<(), 
 pub(super) fn said(error: &call::Error) -> String {
     match error {
         call::Error::Failed(error) => crate::member::cause(error),
+        error if error.code() == Some(401) => "it refuses these credentials".into(),
         error => error.to_string(),
     }
 }

@@ -82,8 +82,16 @@ async fn row(
     let name = member.cluster_id.value;
     match seen {
         Ok((version, nodes, id)) => {
+            // That it answers here does not help a federation that cannot reach it.
+            let away = said.filter(|said| said.status == Phase::Unreachable);
+            let gone_since = away.as_ref().and_then(|away| away.since.as_ref()).map(|since| since.0);
+            let error = away.map(|away| {
+                let why = away.error.unwrap_or_else(|| "no reason was written down".into());
+                format!("the federation does not reach it ({why}); from here it answers")
+            });
+            let phase = if error.is_some() { Phase::Unreachable } else { Phase::Reachable };
             let (id, version) = (Some(id), Some(version));
-            Row { name, id, phase: Phase::Reachable, error: None, version, nodes, leader, gone_since: None }
+            Row { name, id, phase, error, version, nodes, leader, gone_since }
         }
         Err(why) => Row {
             name,

@@ -2,7 +2,7 @@
 //!
 //! [`formation`] decides who is a member and what this cluster's part is, [`status`] what the Federation says
 //! of its members; both are plain functions. [`controller`] makes the fleet be so. [`join()`], [`leave()`] and
-//! [`list()`] are what the commands do.
+//! [`list()`] are what the commands do, and [`enlist()`] what a process does that runs members itself.
 
 mod books;
 pub mod controller;
@@ -11,6 +11,7 @@ pub mod formation;
 mod join;
 mod leave;
 mod list;
+pub mod profile;
 pub mod rbac;
 pub mod status;
 
@@ -29,6 +30,8 @@ pub use list::{Row, list};
 pub enum Error {
     #[error("{whose} did not let us {what}: {why}")]
     Asked { whose: Whose, what: &'static str, why: String },
+    #[error("the federation could not be asked: {why}")]
+    FederationAway { why: String },
     #[error("the cluster at {server} could not be asked: {why}")]
     Unreachable { server: String, why: String },
     #[error("the kubeconfig cannot be used: {0}")]
@@ -71,7 +74,11 @@ impl std::fmt::Display for Whose {
 
 impl Error {
     fn asked(whose: Whose, what: &'static str, error: call::Error) -> Error {
-        Error::Asked { whose, what, why: join::said(&error) }
+        let why = join::said(&error);
+        match (whose, error.code()) {
+            (Whose::Federation, None) => Error::FederationAway { why },
+            (whose, _) => Error::Asked { whose, what, why },
+        }
     }
 
     fn unreachable(server: &str, error: call::Error) -> Error {
@@ -81,7 +88,7 @@ impl Error {
 
 fn among(known: &[String]) -> String {
     match known {
-        [] => ": nobody has joined yet".into(),
+        [] => ": there are none".into(),
         known => format!("; the members are {}", known.join(", ")),
     }
 }

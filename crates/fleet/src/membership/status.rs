@@ -43,12 +43,46 @@ pub fn status(
         Part::Child(id) | Part::Supervisor(id) => Some(id.to_string()),
         Part::Federation | Part::Alone(_) => before.cluster_id,
     };
+    let reachable = member_status.iter().filter(|one| one.status == Phase::Reachable).count();
     FederationStatus {
         observed_generation: federation.metadata.generation,
         ignored: None,
         cluster_id,
+        reachable: Some(format!("{reachable}/{}", member_status.len())),
         member_status,
     }
+}
+
+/// Something about a member that a user wants to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub is_bad: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What changed between two statuses, for events on the Federation.
+pub fn news(before: Option<&FederationStatus>, after: &FederationStatus) -> Vec<News> {
+    let phase_of = |id: &str| {
+        let before = before?.member_status.iter().find(|one| one.cluster_id == id)?;
+        Some(before.status)
+    };
+    let mut news = Vec::new();
+    for member in &after.member_status {
+        let id = &member.cluster_id;
+        let (is_bad, reason, message) = match (phase_of(id).unwrap_or(Phase::Joining), member.status) {
+            (before, now) if before == now => continue,
+            (Phase::Joining, Phase::Reachable) => (false, "MemberJoined", format!("cluster {id} has joined")),
+            (_, Phase::Reachable) => (false, "MemberReachable", format!("cluster {id} is reachable again")),
+            (_, Phase::Unreachable) => {
+                let why = member.error.as_deref().unwrap_or("it does not answer");
+                (true, "MemberUnreachable", format!("cluster {id} is unreachable: {why}"))
+            }
+            (_, Phase::Joining) => continue,
+        };
+        news.push(News { is_bad, reason, message });
+    }
+    news
 }
 
 /// The status of a Federation that does not count.
@@ -149,7 +183,7 @@ mod tests {
         .into();
         let first = status(&federation, &formation, &states, &BTreeMap::new());
         assert_eq!(render(&first), "a Reachable 10 -, b Unreachable 20 gone");
-        assert_eq!(first.cluster_id.as_deref(), Some("a"));
+        assert_eq!((first.cluster_id.as_deref(), first.reachable.as_deref()), (Some("a"), Some("1/2")));
         federation.status = Some(first.clone());
         // Nothing is known yet; then the members are heard of; then they are as they were.
         for (a, b) in [
@@ -176,5 +210,13 @@ mod tests {
         let after = status(&federation, &formation, &gone, &[(id("a"), lead)].into());
         assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
         assert_eq!(after.member_status[0].leader.as_deref(), Some("b"));
+        let told = |before: Option<&FederationStatus>, after: &FederationStatus| {
+            news(before, after).into_iter().map(|one| one.message).collect::<Vec<_>>().join(", ")
+        };
+        let before = federation.status.as_ref();
+        assert_eq!(told(None, before.unwrap()), "cluster a has joined");
+        assert_eq!(told(before, &after), "cluster a is unreachable: no answer");
+        assert_eq!(told(Some(&after), before.unwrap()), "cluster a is reachable again");
+        assert_eq!(told(before, before.unwrap()), "");
     }
 }

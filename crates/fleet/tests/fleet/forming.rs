@@ -46,7 +46,7 @@ impl Process {
         let controller = Arc::new(controller.direct(links));
         let elections = Elections::new(fleet.clone(), &format!("{name}-1"), Timing::default());
         let (stop, stopped) = oneshot::channel();
-        let (work, lead) = (controller.clone(), elections.clone());
+        let (work, lead) = (controller, elections.clone());
         let task = tokio::spawn(async move {
             let mut changes = lead.changes();
             let leave = tokio::select! {

@@ -49,6 +49,19 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
+    fn to(router: &Router) -> Wire {
+        Wire {
+            mode: watch::Sender::new(Mode::Up),
+            target: Arc::new(Mutex::new(router.clone())),
+            requests: Arc::default(),
+        }
+    }
+
+    pub(crate) fn link(&self) -> Client {
+        let wire = self.clone();
+        Client::new(tower::service_fn(move |request| wire.clone().answer(request)), "default")
+    }
+
     pub(crate) fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
     }
@@ -136,18 +149,18 @@ impl Cluster {
         let authority = Authority::in_memory(&context).unwrap();
         let server = Server::open(Options::default(), &authority, context).await.unwrap();
         let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        let wire = Wire {
-            mode: watch::Sender::new(Mode::Up),
-            target: Arc::new(Mutex::new(router.clone())),
-            requests: Arc::default(),
-        };
+        let wire = Wire::to(&router);
         Cluster { client: Client::new(router.clone(), "default"), wire, clock: Clock::new(now), router }
     }
 
     /// The way that the fleet takes.
     pub(crate) fn link(&self) -> Client {
-        let wire = self.wire.clone();
-        Client::new(tower::service_fn(move |request| wire.clone().answer(request)), "default")
+        self.wire.link()
+    }
+
+    /// A way of its own to the same cluster.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire::to(&self.router)
     }
 
     pub(crate) fn wanted(&self) -> Wanted {

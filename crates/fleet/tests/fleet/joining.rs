@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use koinon_api::membership::{Federation, KOINON_NAMESPACE, Phase};
+use koinon_api::membership::{ClusterProfile, Federation, KOINON_NAMESPACE, Phase};
 use koinon_apiserver::auth::kubeconfig::{Entry, Login, render};
 use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::{Options, Server, listen};
 use koinon_fleet::membership::controller::{Controller, Kind};
-use koinon_fleet::membership::{Candidate, Joined, join, leave, list};
+use koinon_fleet::membership::{Candidate, Joined, Recruit, enlist, join, leave, list};
 use koinon_fleet::{Fleet, Metrics};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -24,6 +24,7 @@ use crate::harness::id;
 /// A cluster that serves on a port of this machine.
 struct Served {
     config: Config,
+    kubeconfig: String,
     client: Client,
     task: JoinHandle<()>,
 }
@@ -45,11 +46,12 @@ impl Served {
             login: Login::Certificate(authority.admin()),
             namespace: None,
         };
-        let kubeconfig = Kubeconfig::from_yaml(&render(&[entry], "cluster")).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let kubeconfig = render(&[entry], "cluster");
+        let read = Kubeconfig::from_yaml(&kubeconfig).unwrap();
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
         let tls = authority.server_config().unwrap();
         let task = tokio::spawn(listen::serve(listener, tls, server.router(), std::future::pending()));
-        Served { client: Client::try_from(config.clone()).unwrap(), config, task }
+        Served { client: Client::try_from(config.clone()).unwrap(), config, kubeconfig, task }
     }
 
     fn candidate(&self) -> Candidate {
@@ -112,11 +114,31 @@ async fn joining_twice_changes_nothing_and_leaving_takes_all_back() {
         sleep(Duration::from_millis(50)).await;
     }
 
+    let profiles: Api<ClusterProfile> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let healthy = async || {
+        let all = profiles.list(&ListParams::default()).await.unwrap().items;
+        let good = |one: &ClusterProfile| {
+            one.status.as_ref().is_some_and(|status| {
+                status.conditions.iter().all(|condition| condition.status == "True")
+                    && status.version.kubernetes.as_deref().is_some_and(|version| version.starts_with("v1."))
+            })
+        };
+        all.into_iter().filter(good).map(|one| one.name_any()).collect::<Vec<_>>()
+    };
+    while healthy().await != ["a", "b"] {
+        assert!(start.elapsed() < Duration::from_secs(60), "the profiles are not written");
+        sleep(Duration::from_millis(50)).await;
+    }
+
     let left = leave(&federation.client, "a").await.unwrap();
     assert_eq!(left.behind, None);
     assert!(secret(&federation, "member-a").await.is_none());
     while fleet.get("a").is_some() {
         assert!(start.elapsed() < Duration::from_secs(60), "a is not let go");
+        sleep(Duration::from_millis(50)).await;
+    }
+    while healthy().await != ["b"] {
+        assert!(start.elapsed() < Duration::from_secs(60), "the profile stays");
         sleep(Duration::from_millis(50)).await;
     }
     let error = leave(&federation.client, "a").await.unwrap_err();
@@ -154,6 +176,30 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
     let left = leave(&federation.client, "a").await.unwrap();
     assert!(left.behind.is_some_and(|why| why.contains("refused")));
     assert_eq!(list(&federation.client).await.unwrap(), Vec::new());
+}
+
+#[tokio::test]
+async fn recruits_are_written_down_once_and_leave_when_they_are_none() {
+    let (federation, a, b) = (Served::start().await, Served::start().await, Served::start().await);
+    let recruit = |name: &str, served: &Served| Recruit {
+        name: id(name),
+        server: served.config.cluster_url.to_string(),
+        login: serde_json::json!({"kubeconfig": served.kubeconfig}),
+        client: served.client.clone(),
+    };
+    let recruits = [recruit("a", &a), recruit("b", &b)];
+    enlist(&federation.client, &recruits).await.unwrap();
+    let api: Api<Federation> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let first = api.get("federation").await.unwrap();
+    enlist(&federation.client, &recruits).await.unwrap();
+    assert_eq!(api.get("federation").await.unwrap(), first);
+    let rows = list(&federation.client).await.unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.phase == Phase::Reachable), "{rows:?}");
+    let newcomer = Served::start().await;
+    joined(&federation, "c", &newcomer).await.unwrap();
+    enlist(&federation.client, &recruits[..1]).await.unwrap();
+    let names: Vec<_> = list(&federation.client).await.unwrap().into_iter().map(|row| row.name).collect();
+    assert_eq!(names, ["a", "c"], "who joined by itself stays");
 }
 
 #[tokio::test]

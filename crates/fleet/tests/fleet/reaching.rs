@@ -95,6 +95,18 @@ async fn it_is_noticed_in_time_that_a_member_went_and_came_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_api_that_is_away_does_not_close_the_way_to_others() {
+    let world = World::new(&["a"]).await;
+    world.until_reachable().await;
+    world["a"].wire.set(Mode::Answers(503));
+    for _ in 0..10 {
+        assert_eq!(write(&world, "a", "x").await.unwrap_err().code(), Some(503));
+    }
+    world["a"].wire.set(Mode::Up);
+    write(&world, "a", "x").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_cluster_at_the_same_address_is_never_written_to() {
     let world = World::new(&["a"]).await;
     world.until_reachable().await;

@@ -5,6 +5,8 @@
 mod config;
 mod election;
 mod monitor;
+mod sync;
+pub(crate) mod workloads;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,21 +26,29 @@ pub(crate) struct Run {
 
 #[derive(Debug, clap::Subcommand)]
 enum Role {
+    /// Spread ReplicaSets and Deployments over the members of a federation
+    Workloads(workloads::Args),
     /// Carry AMKO's configuration from its leader to all followers
     Config(config::Args),
+    /// Keep custom resources in step between the cloud and a robot
+    Sync(sync::Args),
 }
 
 impl Run {
     pub(crate) fn log_format(&self) -> LogFormat {
         match &self.role {
+            Role::Workloads(args) => args.common.log_format,
             Role::Config(args) => args.common.log_format,
+            Role::Sync(args) => args.common.log_format,
         }
     }
 }
 
 pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
     match run.role {
+        Role::Workloads(args) => workloads::run(args).await,
         Role::Config(args) => config::run(args).await,
+        Role::Sync(args) => sync::run(args).await,
     }
 }
 

@@ -16,6 +16,7 @@ use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::run::workloads::Crew;
 use crate::site::Site;
 
 /// The federation at work; it ends when this is dropped.
@@ -34,7 +35,11 @@ pub(super) struct Ground<'a> {
 
 impl League {
     /// Writes the members down and begins to look after them.
-    pub(super) async fn start(ground: Ground<'_>, thresholds: Thresholds) -> anyhow::Result<League> {
+    pub(super) async fn start(
+        ground: Ground<'_>,
+        thresholds: Thresholds,
+        spreading: koinon_workloads::Options,
+    ) -> anyhow::Result<League> {
         let client = Client::new(ground.federation.from_federation(), "default");
         let recruits = recruits(&ground)?;
         membership::enlist(&client, &recruits).await.context("the members cannot be written down")?;
@@ -42,9 +47,14 @@ impl League {
         let direct: BTreeMap<ClusterId, Client> =
             recruits.into_iter().map(|recruit| (recruit.name, recruit.client)).collect();
         let options = Options { thresholds, ..Options::default() };
-        let fleet = Fleet::new(options, Metrics::default(), ground.clock);
-        let controller = Controller::new(client, SYSTEM_NAMESPACE, Kind::Federation, fleet).direct(direct);
-        let task = tokio::spawn(async move { controller.run().await });
+        let fleet = Fleet::new(options, Metrics::default(), ground.clock.clone());
+        let controller =
+            Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone()).direct(direct);
+        let clock = ground.clock;
+        let task = tokio::spawn(async move {
+            let crew = Crew { client: &client, fleet, controller, clock };
+            Box::pin(crew.work(spreading, || (), std::future::pending())).await;
+        });
         Ok(League { task })
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
     let ground = Ground { authority: authority.clone(), context, port: address.port() };
 
     let place = |name: &str| folder.path().join("members").join(name);
-    let kept = Kept::Whole(args.nodes.settings());
+    let kept = Kept::Whole(Arc::new(args.nodes.settings()));
     let federation = Site::new(FEDERATION, folder.path().join(FEDERATION), Kept::Bare, &ground);
     let members: Vec<_> =
         args.members.0.iter().map(|name| Site::new(name, place(name), kept.clone(), &ground)).collect();
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             url: &url,
             clock,
         };
-        let league = League::start(ground, args.health.thresholds()).await?;
+        let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
         write_kubeconfig(&folder, &authority, &url, &members)?;
         let file = folder.path().join("kubeconfig");
         println!(

@@ -103,25 +103,27 @@ pub fn plan(workload: &Workload<'_>, candidates: &BTreeMap<String, Candidate>) -
         seats.iter_mut().for_each(|seat| seat.overflow = seat.overflow.min(pool));
         pool
     };
-    Plan { clusters: shares(seats, weights, candidates), unplaced }
+    Plan { clusters: shares(&seats, weights, candidates), unplaced }
 }
 
 /// The clusters that any preference holds for, in their order.
-fn seats<'a>(workload: &Workload<'_>, candidates: &'a BTreeMap<String, Candidate>) -> Vec<Seat<'a>> {
-    let mut keyed: Vec<(order::Rank<'a>, Seat<'a>)> = candidates
-        .iter()
-        .filter_map(|(name, candidate)| {
-            let preference = workload.preferences.for_cluster(name)?;
-            let seat = Seat::new(name, preference, candidate);
-            Some((order::Rank::new(seat.weight, name, workload.key), seat))
-        })
-        .collect();
-    keyed.sort_unstable_by_key(|(rank, _)| *rank);
-    keyed.into_iter().map(|(_, seat)| seat).collect()
+fn seats(workload: &Workload<'_>, candidates: &BTreeMap<String, Candidate>) -> Vec<Seat> {
+    let mut seats = Vec::with_capacity(candidates.len());
+    // Ranks are sorted rather than seats: those are large, and each would move many times.
+    let mut ranks = Vec::with_capacity(candidates.len());
+    for (place, (name, candidate)) in candidates.iter().enumerate() {
+        if let Some(preference) = workload.preferences.for_cluster(name) {
+            let seat = Seat::new(place, preference, candidate);
+            ranks.push((order::Rank::new(seat.weight, name, workload.key), seats.len()));
+            seats.push(seat);
+        }
+    }
+    ranks.sort_unstable();
+    ranks.into_iter().map(|(_, at)| seats[at].clone()).collect()
 }
 
 /// Gives every cluster its minimum while there are replicas, and says how many are left.
-fn minimums(seats: &mut [Seat<'_>], mut pool: i64) -> i64 {
+fn minimums(seats: &mut [Seat], mut pool: i64) -> i64 {
     for seat in seats {
         pool -= seat.take_minimum(pool);
     }
@@ -129,7 +131,7 @@ fn minimums(seats: &mut [Seat<'_>], mut pool: i64) -> i64 {
 }
 
 /// Leaves every cluster what it runs while there are replicas, and says how many are left.
-fn keep_existing(seats: &mut [Seat<'_>], mut pool: i64) -> i64 {
+fn keep_existing(seats: &mut [Seat], mut pool: i64) -> i64 {
     for seat in seats {
         pool -= seat.keep_existing(pool);
     }
@@ -137,21 +139,15 @@ fn keep_existing(seats: &mut [Seat<'_>], mut pool: i64) -> i64 {
 }
 
 fn shares(
-    seats: Vec<Seat<'_>>,
+    seats: &[Seat],
     weights: i128,
     candidates: &BTreeMap<String, Candidate>,
 ) -> BTreeMap<String, Share> {
-    let mut by_name: Vec<(&str, Share)> =
-        seats.into_iter().map(|seat| (seat.name, seat.into_share(weights))).collect();
-    by_name.sort_unstable_by_key(|(name, _)| *name);
-    let mut by_name = by_name.into_iter().peekable();
-    let none = Share { replicas: 0, overflow: 0, reason: Reason::NoPreference };
-    candidates
-        .keys()
-        .map(|name| {
-            let share =
-                by_name.next_if(|(seated, _)| seated == name).map_or_else(|| none.clone(), |(_, s)| s);
-            (name.clone(), share)
-        })
-        .collect()
+    let mut seated: Vec<Option<&Seat>> = vec![None; candidates.len()];
+    for seat in seats {
+        seated[seat.place] = Some(seat);
+    }
+    let none = || Share { replicas: 0, overflow: 0, reason: Reason::NoPreference };
+    let shares = seated.into_iter().map(|seat| seat.map_or_else(none, |seat| seat.share(weights)));
+    candidates.keys().cloned().zip(shares).collect()
 }

@@ -13,7 +13,7 @@
 use super::seat::{Next, Seat};
 
 /// Divides the pool among the seats in their order, and says how much found no place.
-pub(super) fn distribute(seats: &mut [Seat<'_>], mut pool: i64) -> i64 {
+pub(super) fn distribute(seats: &mut [Seat], mut pool: i64) -> i64 {
     let mut live: Vec<usize> = (0..seats.len()).filter(|&at| seats[at].weight > 0).collect();
     let mut weights: i128 = seats.iter().map(|seat| i128::from(seat.weight)).sum();
     while pool > 0 && !live.is_empty() {

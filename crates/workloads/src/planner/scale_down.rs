@@ -11,13 +11,13 @@ use super::seat::Seat;
 
 /// Takes what is too much from the clusters above their share. Nothing happens, and the answer is no, if
 /// all that runs has its place.
-pub(super) fn by_weight(seats: &mut [Seat<'_>], replicas: i64) -> bool {
+pub(super) fn by_weight(seats: &mut [Seat], replicas: i64) -> bool {
     let undisturbed = undisturbed(seats);
     let surplus = undisturbed.iter().sum::<i64>() - replicas;
     if surplus <= 0 {
         return false;
     }
-    let mut desired: Vec<Seat<'_>> = seats.to_vec();
+    let mut desired: Vec<Seat> = seats.to_vec();
     let pool = super::minimums(&mut desired, replicas);
     rounds::distribute(&mut desired, pool);
 
@@ -44,7 +44,7 @@ pub(super) fn by_weight(seats: &mut [Seat<'_>], replicas: i64) -> bool {
 }
 
 /// What each cluster would have if nothing were taken away, bounded so that the sum cannot overflow.
-fn undisturbed(seats: &[Seat<'_>]) -> Vec<i64> {
+fn undisturbed(seats: &[Seat]) -> Vec<i64> {
     let most = i64::MAX / i64::try_from(seats.len().max(1)).unwrap_or(i64::MAX);
     seats.iter().map(|seat| seat.undisturbed().min(most)).collect()
 }

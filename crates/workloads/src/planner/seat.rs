@@ -7,8 +7,9 @@ use super::{Candidate, Share};
 
 /// A cluster's bounds, what it has so far, and what that is made of.
 #[derive(Debug, Clone)]
-pub(super) struct Seat<'a> {
-    pub(super) name: &'a str,
+pub(super) struct Seat {
+    /// Which of the candidates it is.
+    pub(super) place: usize,
     pub(super) weight: i64,
     pub(super) minimum: i64,
     maximum: i64,
@@ -19,7 +20,13 @@ pub(super) struct Seat<'a> {
     /// Of those, the ones it ran already and that its shares have not yet paid for.
     credit: i64,
     pub(super) overflow: i64,
-    parts: Parts,
+    /// What it got as its minimum.
+    given: i64,
+    cut: Option<MinimumCut>,
+    kept: i64,
+    given_up: i64,
+    /// Whether it would have more if its bound were higher.
+    is_bound: bool,
 }
 
 /// Whether a cluster takes part in the next round.
@@ -29,12 +36,12 @@ pub(super) enum Next {
     Leaves,
 }
 
-impl<'a> Seat<'a> {
-    pub(super) fn new(name: &'a str, preference: &ClusterPreference, candidate: &Candidate) -> Self {
+impl Seat {
+    pub(super) fn new(place: usize, preference: &ClusterPreference, candidate: &Candidate) -> Self {
         let maximum = preference.max_replicas.unwrap_or(i64::MAX).max(0);
         let minimum = preference.min_replicas.clamp(0, maximum);
         Seat {
-            name,
+            place,
             weight: preference.weight.max(0),
             minimum,
             maximum,
@@ -43,7 +50,11 @@ impl<'a> Seat<'a> {
             have: 0,
             credit: 0,
             overflow: 0,
-            parts: Parts::default(),
+            given: 0,
+            cut: None,
+            kept: 0,
+            given_up: 0,
+            is_bound: false,
         }
     }
 
@@ -61,26 +72,24 @@ impl<'a> Seat<'a> {
     pub(super) fn take_minimum(&mut self, pool: i64) -> i64 {
         let possible = self.minimum.min(self.capacity);
         let taken = possible.min(pool);
-        self.parts.cut = if taken < possible {
+        self.cut = if taken < possible {
             Some(MinimumCut::Replicas)
         } else if possible < self.minimum {
-            self.parts.limit = Some(Limit::Capacity(self.capacity));
+            self.is_bound = true;
             Some(MinimumCut::Capacity)
         } else {
             None
         };
-        self.parts.minimum = taken;
+        self.given = taken;
         self.have = taken;
         taken
     }
 
     /// Keeps what it runs beyond its minimum, and says how much that took from the pool.
     pub(super) fn keep_existing(&mut self, pool: i64) -> i64 {
-        if self.existing > self.bound() {
-            self.note_bound();
-        }
+        self.is_bound |= self.existing > self.bound();
         let kept = (self.existing.min(self.bound()) - self.have).clamp(0, pool);
-        self.parts.kept = kept;
+        self.kept = kept;
         self.have += kept;
         self.credit = kept;
         kept
@@ -102,7 +111,7 @@ impl<'a> Seat<'a> {
         let taken = reached - self.have;
         self.have = reached;
         if reached < wanted {
-            self.note_bound();
+            self.is_bound = true;
             (taken, Next::Leaves)
         } else {
             (taken, Next::Stays)
@@ -111,30 +120,34 @@ impl<'a> Seat<'a> {
 
     /// Sets what is left to it of what it would have had undisturbed.
     pub(super) fn give_up(&mut self, undisturbed: i64, given_up: i64) {
-        if self.existing > self.bound() {
-            self.note_bound();
-        }
+        self.is_bound |= self.existing > self.bound();
         self.have = undisturbed - given_up;
-        self.parts.minimum = self.have.min(self.minimum);
-        self.parts.kept = self.have - self.parts.minimum;
-        self.parts.given_up = given_up;
+        self.given = self.have.min(self.minimum);
+        self.kept = self.have - self.given;
+        self.given_up = given_up;
     }
 
-    pub(super) fn into_share(self, weights: i128) -> Share {
-        let mut parts = self.parts;
-        parts.minimum_wanted = self.minimum;
-        parts.share = self.have - parts.minimum - parts.kept;
-        parts.weight = self.weight;
-        parts.weights = weights;
-        parts.waiting = self.overflow;
+    pub(super) fn share(&self, weights: i128) -> Share {
+        let parts = Parts {
+            minimum: self.given,
+            minimum_wanted: self.minimum,
+            cut: self.cut,
+            kept: self.kept,
+            given_up: self.given_up,
+            share: self.have - self.given - self.kept,
+            weight: self.weight,
+            weights,
+            limit: self.is_bound.then(|| self.limit()),
+            waiting: self.overflow,
+        };
         Share { replicas: self.have, overflow: self.overflow, reason: Reason::Parts(parts) }
     }
 
-    fn note_bound(&mut self) {
-        self.parts.limit = Some(if self.capacity < self.maximum {
+    fn limit(&self) -> Limit {
+        if self.capacity < self.maximum {
             Limit::Capacity(self.capacity)
         } else {
             Limit::Maximum(self.maximum)
-        });
+        }
     }
 }

@@ -136,6 +136,8 @@ pub struct Local {
     pub missing: i64,
     /// What its controller says when it gave up waiting for progress.
     pub progress_failed: Option<String>,
+    /// What it says to what it is sent, if it refuses that again and again.
+    pub refused: Option<String>,
 }
 
 impl Local {

@@ -126,11 +126,13 @@ impl Standing {
 /// Where a member with another template stands.
 fn behind(now: Timestamp, desired: &Desired, local: &Local, started: Option<&Started>) -> Standing {
     // Whoever was started for the wanted template and never got it cannot be written.
-    let refused = started
-        .filter(|started| started.to == desired.template && !desired.paused)
-        .filter(|started| desired.progress_deadline.is_some_and(|most| elapsed(started.since, now) >= most));
-    if refused.is_some() {
-        return Standing::Stalled("it has not taken the new template".to_owned());
+    if let Some(started) = started.filter(|started| started.to == desired.template && !desired.paused) {
+        if let Some(message) = &local.refused {
+            return Standing::Stalled(message.clone());
+        }
+        if desired.progress_deadline.is_some_and(|most| elapsed(started.since, now) >= most) {
+            return Standing::Stalled("it has not taken the new template".to_owned());
+        }
     }
     Standing::Behind(if started.is_some() || (local.is_observed() && local.replicas > local.updated) {
         Behind::Halfway

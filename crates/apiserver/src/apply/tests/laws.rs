@@ -95,7 +95,7 @@ proptest! {
             },
         }));
         let reset = FieldSet::new();
-        let kind = Kind { schema: &schema, api_version: "g/v1", kind: "Test", versions: &[], reset: &reset };
+        let kind = Kind { schema: &schema, api_version: "g/v1", kind: "Test", versions: &[], elsewhere: None, reset: &reset };
         let writer = |name, second| Writer {
             name, subresource: "", now: Timestamp::from_second(second).expect("a time"),
         };

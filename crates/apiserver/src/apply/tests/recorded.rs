@@ -97,8 +97,14 @@ fn run(
     let op = step["op"].as_str().expect("an operation");
     let through_status = op.starts_with("status-");
     let reset = FieldSet::of(if through_status { &["metadata", "spec"] } else { &["status"] });
-    let kind =
-        Kind { schema, api_version: API_VERSION, kind: "Thing", versions: &[API_VERSION], reset: &reset };
+    let kind = Kind {
+        schema,
+        api_version: API_VERSION,
+        kind: "Thing",
+        versions: &[API_VERSION],
+        elsewhere: None,
+        reset: &reset,
+    };
     let writer = Writer {
         name: step["manager"].as_str().expect("a manager"),
         subresource: if through_status { "status" } else { "" },

@@ -57,7 +57,14 @@ fn workload() -> Value {
 fn check(notation: &Value, steps: &[(&str, Value, &str)]) {
     let schema = schema(Origin::Builtin, notation);
     let reset = FieldSet::of(&["status"]);
-    let kind = Kind { schema: &schema, api_version: "v1", kind: "Test", versions: &[], reset: &reset };
+    let kind = Kind {
+        schema: &schema,
+        api_version: "v1",
+        kind: "Test",
+        versions: &[],
+        elsewhere: None,
+        reset: &reset,
+    };
     let mut live: Option<Value> = None;
     for (at, (what, body, expected)) in steps.iter().enumerate() {
         let (verb, name) = what.split_once(' ').expect("a verb and a name");
@@ -238,8 +245,14 @@ fn what_does_not_fit_is_refused_in_the_servers_words() {
 #[test]
 fn failures_become_statuses() {
     let schema = schema(Origin::Builtin, &config_map());
-    let kind =
-        Kind { schema: &schema, api_version: "v1", kind: "Test", versions: &[], reset: &FieldSet::new() };
+    let kind = Kind {
+        schema: &schema,
+        api_version: "v1",
+        kind: "Test",
+        versions: &[],
+        elsewhere: None,
+        reset: &FieldSet::new(),
+    };
     let writer = Writer { name: "one", subresource: "", now: Timestamp::UNIX_EPOCH };
     let body = |kind: &str, x: &str| json!({"apiVersion": "v1", "kind": kind, "data": {"x": x}});
     let wrong = apply(&kind, None, &body("Secret", "1"), &writer, Force::No).expect_err("another kind");
@@ -298,7 +311,14 @@ fn a_creator_does_not_own_structs_that_are_always_there() {
     }});
     let schema = schema(Origin::Builtin, &workload());
     let reset = FieldSet::of(&["status"]);
-    let kind = Kind { schema: &schema, api_version: "v1", kind: "Test", versions: &[], reset: &reset };
+    let kind = Kind {
+        schema: &schema,
+        api_version: "v1",
+        kind: "Test",
+        versions: &[],
+        elsewhere: None,
+        reset: &reset,
+    };
     let mut created = object;
     created["apiVersion"] = "v1".into();
     created["kind"] = "Test".into();
@@ -407,6 +427,7 @@ fn a_client_side_applier_may_go_over() {
         api_version: "v1",
         kind: "ConfigMap",
         versions: &[],
+        elsewhere: None,
         reset: &FieldSet::new(),
     };
     let config = |x: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"l": "1"}, "name": "la"}, "data": {"x": x, "z": "2"}});
@@ -439,8 +460,14 @@ fn old_updates_are_put_together() {
         (0..13).map(|at| (format!("patch m{at}"), json!({"data": {format!("k{at}"): "2"}}))).collect();
     steps[0].0 = "create m0".to_owned();
     let schema = schema(Origin::Builtin, &config_map());
-    let kind =
-        Kind { schema: &schema, api_version: "v1", kind: "Test", versions: &[], reset: &FieldSet::new() };
+    let kind = Kind {
+        schema: &schema,
+        api_version: "v1",
+        kind: "Test",
+        versions: &[],
+        elsewhere: None,
+        reset: &FieldSet::new(),
+    };
     let mut live = json!({"apiVersion": "v1", "kind": "Test", "data": {"k": "0"}});
     let writer =
         |name, now| Writer { name, subresource: "", now: Timestamp::from_second(now).expect("a time") };
@@ -477,8 +504,14 @@ fn a_list_that_becomes_atomic_has_one_owner() {
     };
     let (granular, atomic) = (schema_of("set"), schema_of("atomic"));
     let reset = FieldSet::new();
-    let kind =
-        |schema| Kind { schema, api_version: "g/v1", kind: "Test", versions: &["g/v1"], reset: &reset };
+    let kind = |schema| Kind {
+        schema,
+        api_version: "g/v1",
+        kind: "Test",
+        versions: &["g/v1"],
+        elsewhere: None,
+        reset: &reset,
+    };
     let config = |list: Value| json!({"apiVersion": "g/v1", "kind": "Test", "spec": {"list": list}});
     let writer = |name| Writer { name, subresource: "", now: Timestamp::UNIX_EPOCH };
     let live = apply(&kind(&granular), None, &config(json!(["a"])), &writer("one"), Force::No).expect("new");

@@ -73,6 +73,11 @@ fn default_daemon_set(set: &mut Value) {
         let rolling = object_mut(strategy, "rollingUpdate");
         set_absent(rolling, "maxUnavailable", 1);
         set_absent(rolling, "maxSurge", 0);
+    } else if strategy["rollingUpdate"].is_object() {
+        // Inside a stock server these are plain fields, not pointers.
+        let rolling = object_mut(strategy, "rollingUpdate");
+        set_absent(rolling, "maxUnavailable", 0);
+        set_absent(rolling, "maxSurge", 0);
     }
     set_absent(spec, "revisionHistoryLimit", 10);
     default_pod_template_spec(object_mut(spec, "template"));

@@ -52,10 +52,8 @@ pub(super) const VOLUME: Strategy = Strategy {
 
 pub(super) const CLAIM: Strategy = Strategy {
     default: default_claim,
-    prepare_create: |claim| {
-        set_zero(object_mut(claim, "status"), "phase", "Pending");
-        same_data_sources(claim);
-    },
+    // Its phase is a default: it shows whenever the claim is read, and is stored with the first change.
+    prepare_create: same_data_sources,
     prepare_update: |new, _| same_data_sources(new),
     validate: |claim| [meta::validate_builtin(claim), validate_claim_spec(&At::top(claim, "spec"))].concat(),
     validate_update: validate_claim_update,

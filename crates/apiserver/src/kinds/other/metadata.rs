@@ -23,7 +23,9 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
     use Look::{AnyFinalizerChange, AnyFinalizerNew, Change, New};
     match (group, kind) {
         ("admissionregistration.k8s.io", _) => (&[AnyFinalizerNew], &[]),
-        ("autoscaling", "HorizontalPodAutoscaler") | ("batch", "Job") => (&[Change], &[Change]),
+        ("autoscaling", "HorizontalPodAutoscaler") => (&[Change], &[Change]),
+        // What changed is looked at in between, by its own rules.
+        ("batch", "Job") => (&[New], &[Change]),
         ("batch", "CronJob") => (&[Change], &[]),
         ("certificates.k8s.io", _) => (&[New, Change], &[New, Change]),
         ("coordination.k8s.io" | "node.k8s.io", _) => (&[AnyFinalizerChange], &[]),
@@ -33,7 +35,8 @@ fn looks(group: &str, kind: &str) -> (&'static [Look], &'static [Look]) {
         ("networking.k8s.io", "Ingress") => (&[Change, New], &[Change]),
         ("networking.k8s.io", "IngressClass") => (&[Change, New], &[]),
         ("networking.k8s.io", _) => (&[Change], &[Change]),
-        ("rbac.authorization.k8s.io", _) => (&[New, Change], &[]),
+        // What changed is looked at by their own rules.
+        ("rbac.authorization.k8s.io", _) => (&[New], &[]),
         ("resource.k8s.io", "ResourceSlice") => (&[Change], &[]),
         ("resource.k8s.io", _) => (&[New, Change], &[Change]),
         ("scheduling.k8s.io", _) => (&[Change], &[]),
@@ -89,7 +92,7 @@ mod tests {
             "finalizers": ["x"]}});
         for (group, kind, labels, finalizers) in [
             ("scheduling.k8s.io", "PriorityClass", 1, 1),
-            ("rbac.authorization.k8s.io", "ClusterRole", 2, 2),
+            ("rbac.authorization.k8s.io", "ClusterRole", 1, 1),
             ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", 1, 0),
             ("node.k8s.io", "RuntimeClass", 1, 0),
             ("policy", "PodDisruptionBudget", 0, 0),

@@ -14,6 +14,8 @@ static DISRUPTION_BUDGET: Strategy = Strategy {
     status: true,
     generation: Generation::Spec,
     unconditional_update: false,
+    // It has no rule of its own for names.
+    name: crate::names::path_segment,
     ..Strategy::PLAIN
 };
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::look::{Faults, default_empty, each, each_wrong, has, list, text, within};
 use crate::field::{Error, Path};
-use crate::kinds::Strategy;
+use crate::kinds::{Strategy, meta};
 use crate::names;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -13,13 +13,13 @@ const COMMON: Strategy = Strategy { name: names::path_segment, create_on_update:
 
 static ROLE: Strategy = Strategy {
     validate: |role| validate_rules(role, Scope::Namespace),
-    validate_update: |new, _| validate_rules(new, Scope::Namespace),
+    validate_update: |new, old| then_change(validate_rules(new, Scope::Namespace), new, old),
     ..COMMON
 };
 
 static CLUSTER_ROLE: Strategy = Strategy {
     validate: validate_cluster_role,
-    validate_update: |new, _| validate_cluster_role(new),
+    validate_update: |new, old| then_change(validate_cluster_role(new), new, old),
     ..COMMON
 };
 
@@ -178,7 +178,7 @@ fn validate_subject(subject: &Value, scope: Scope, path: &Path) -> Faults {
 }
 
 fn validate_binding_update(new: &Value, old: &Value, scope: Scope) -> Faults {
-    let mut faults = validate_binding(new, scope);
+    let mut faults = then_change(validate_binding(new, scope), new, old);
     let role = |binding: &Value| {
         let role = &binding["roleRef"];
         // The names that Go gives the fields of this type inside the server.
@@ -187,5 +187,11 @@ fn validate_binding_update(new: &Value, old: &Value, scope: Scope) -> Faults {
     if role(new) != role(old) {
         faults.push(Error::invalid(&Path::new("roleRef"), role(new), "cannot change roleRef"));
     }
+    faults
+}
+
+/// What is wrong with the object, and after that with what changed of its metadata.
+fn then_change(mut faults: Faults, new: &Value, old: &Value) -> Faults {
+    faults.extend(meta::validate_builtin_update(new, old));
     faults
 }

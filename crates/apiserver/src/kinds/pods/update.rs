@@ -112,9 +112,13 @@ fn validate_tolerations(spec: &At<'_>, old: &At<'_>) -> Faults {
 fn validate_gates(spec: &At<'_>, old: &At<'_>) -> Faults {
     let known = list(&old.value["schedulingGates"]);
     let gates = spec.child("schedulingGates");
+    // Of several with one name the last is told.
+    let names: Vec<&str> = list(gates.value).iter().map(|gate| text(gate, "name")).collect();
     let added = gates
         .items()
-        .map(|gate| gate.child("name"))
+        .enumerate()
+        .filter(|(index, gate)| !names[index + 1..].contains(&gate.text("name")))
+        .map(|(_, gate)| gate.child("name"))
         .filter(|name| !known.iter().any(|gate| text(gate, "name") == name.str()));
     added
         .map(|name| {

@@ -7,12 +7,13 @@ use crate::field::{Error, Path};
 use crate::kinds::other::look::{
     Faults, IMMUTABLE, default, empty, flag, has, immutable, int, list, same, shown, text,
 };
-use crate::kinds::{internal, selectors};
+use crate::kinds::{internal, meta, selectors};
 
 pub(super) fn validate(new: &Value, old: &Value) -> Faults {
     let labels = &old["spec"]["template"]["metadata"]["labels"];
     let prefixed = has(labels, job::JOB_NAME) && has(labels, job::CONTROLLER_UID);
     let mut faults = job::validate(new, prefixed);
+    faults.extend(meta::validate_builtin_update(new, old));
     let (spec, before) = (&new["spec"], &old["spec"]);
     let path = Path::new("spec");
     // The real server looks at the whole spec twice, and says what is wrong with it twice.

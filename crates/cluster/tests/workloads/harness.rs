@@ -1,0 +1,468 @@
+//! A cluster whose workloads are kept, with nodes that do as they are told and a wire that can be cut.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use futures::StreamExt as _;
+use http::{Method, Request, Response};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use koinon_apiserver::auth::User;
+use koinon_apiserver::auth::pki::Authority;
+use koinon_apiserver::context::Context;
+use koinon_apiserver::serve::{Options, Server};
+use koinon_cluster::shared::Shared;
+use koinon_cluster::{Clock, deployments, replicasets};
+use koinon_control::View;
+use koinon_control::events::recorder;
+use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tower::ServiceExt as _;
+
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// Long enough for everything that the controllers do by themselves, pauses included.
+const LONG: Duration = Duration::from_secs(2000);
+const LONGER_THAN_ANY_PAUSE: Duration = Duration::from_secs(1100);
+/// How long nodes take to notice.
+const BEAT: Duration = Duration::from_millis(100);
+
+type Fault = Box<dyn Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync>;
+type Mind = Box<dyn Fn(&Value) -> Mood + Send + Sync>;
+
+/// What a node makes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mood {
+    Ready,
+    Unready,
+    /// The pod ends by itself.
+    Failed,
+    /// The node does nothing, not even for a pod that is told to end.
+    Ignore,
+}
+
+/// What the controllers' requests meet on their way.
+#[derive(Default)]
+struct Wire {
+    fault: Mutex<Option<Fault>>,
+    /// Of so many writes, the answer to the last is lost; the write is not.
+    loss: Mutex<Option<usize>>,
+    /// How much later than it happened a watch tells anything.
+    lag: Mutex<Duration>,
+    writes: Mutex<Vec<String>>,
+}
+
+impl Wire {
+    fn loses_answer(&self) -> bool {
+        self.loss.lock().is_some_and(|every| self.writes.lock().len().is_multiple_of(every))
+    }
+}
+
+pub(crate) struct Cluster {
+    /// Straight to the server: what the tests do and see.
+    client: Client,
+    through: Client,
+    wire: Arc<Wire>,
+    mind: Arc<Mutex<Mind>>,
+    bell: Arc<Notify>,
+    seen: Arc<Mutex<Seen>>,
+    pub(crate) clock: Clock,
+    controllers: JoinSet<()>,
+    _nodes: JoinSet<()>,
+}
+
+impl Cluster {
+    /// A cluster whose pods become ready on their nodes.
+    pub(crate) async fn new() -> Cluster {
+        let mut cluster = Cluster::unkept().await;
+        cluster.keep();
+        cluster
+    }
+
+    /// A cluster with nodes and no controllers.
+    pub(crate) async fn unkept() -> Cluster {
+        let start = Instant::now();
+        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
+        let context = Context::seeded(1, now);
+        let authority = Authority::in_memory(&context).unwrap();
+        let server = Server::open(Options::default(), &authority, context).await.unwrap();
+        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
+        let wire = Arc::new(Wire::default());
+        let watched = (router.clone(), wire.clone());
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (router, wire) = watched.clone();
+            async move {
+                let path = request.uri().path().to_owned();
+                if request.method() != Method::GET {
+                    wire.writes.lock().push(format!("{} {path}", request.method()));
+                }
+                let wrong = wire.fault.lock().as_ref().and_then(|fault| fault(request.method(), &path));
+                if let Some(answer) = wrong {
+                    return Ok(answer);
+                }
+                let lost = request.method() != Method::GET && wire.loses_answer();
+                let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+                let answer = router.oneshot(request).await;
+                match answer {
+                    Ok(_) if lost => Ok(answer_of(504)),
+                    Ok(answer) if watch => Ok(late(answer, wire)),
+                    answer => answer,
+                }
+            }
+        });
+        let mut cluster = Cluster {
+            client: Client::new(router, "default"),
+            through: Client::new(service, "default"),
+            wire,
+            mind: Arc::new(Mutex::new(Box::new(|_| Mood::Ready))),
+            bell: Arc::default(),
+            seen: Arc::default(),
+            clock: Clock::new(now),
+            controllers: JoinSet::new(),
+            _nodes: JoinSet::new(),
+        };
+        cluster
+            .make("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}}))
+            .await;
+        let nodes = Nodes {
+            client: cluster.client.clone(),
+            mind: cluster.mind.clone(),
+            clock: cluster.clock.clone(),
+            pods: View::new(),
+            bell: cluster.bell.clone(),
+            seen: cluster.seen.clone(),
+        };
+        cluster._nodes.spawn(nodes.run());
+        cluster
+    }
+
+    /// Starts the controllers.
+    pub(crate) fn keep(&mut self) {
+        let shared = Shared::new(self.through.clone(), self.clock.clone());
+        let (sets, write_sets) = recorder(self.through.clone(), replicasets::COMPONENT, self.clock.clone());
+        let (deployments, write_deployments) =
+            recorder(self.through.clone(), deployments::COMPONENT, self.clock.clone());
+        self.controllers.spawn(write_sets.run());
+        self.controllers.spawn(write_deployments.run());
+        let follow = shared.clone();
+        self.controllers.spawn(async move { match follow.follow().await {} });
+        let same = shared.clone();
+        self.controllers.spawn(async move { match replicasets::run(same, sets).await {} });
+        self.controllers.spawn(async move { match deployments::run(shared, deployments).await {} });
+    }
+
+    /// Stops the controllers, wherever they are.
+    pub(crate) async fn leave(&mut self) {
+        self.controllers.shutdown().await;
+    }
+
+    /// From now on, nodes treat their pods like this.
+    pub(crate) fn mind(&self, mind: impl Fn(&Value) -> Mood + Send + Sync + 'static) {
+        *self.mind.lock() = Box::new(mind);
+        self.bell.notify_one();
+    }
+
+    /// From now on, requests of the controllers are answered by `fault` where it has an answer.
+    pub(crate) fn fault(
+        &self,
+        fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static,
+    ) {
+        *self.wire.fault.lock() = Some(Box::new(fault));
+    }
+
+    /// From now on, the answer to every n-th write of the controllers is lost.
+    pub(crate) fn lose_answers(&self, every: usize) {
+        *self.wire.loss.lock() = Some(every);
+    }
+
+    /// From now on, the controllers' watches are behind.
+    pub(crate) fn lag(&self, lag: Duration) {
+        *self.wire.lag.lock() = lag;
+    }
+
+    pub(crate) fn heal(&self) {
+        *self.wire.lag.lock() = Duration::ZERO;
+        *self.wire.fault.lock() = None;
+        *self.wire.loss.lock() = None;
+    }
+
+    /// What pods there were so far.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.lock().clone()
+    }
+
+    /// What the controllers wrote so far.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        self.wire.writes.lock().clone()
+    }
+
+    /// Lets time pass until nothing has been written for longer than the longest pause between two attempts.
+    pub(crate) async fn rest(&self) {
+        for _ in 0..20 {
+            let before = self.writes().len();
+            tokio::time::sleep(LONGER_THAN_ANY_PAUSE).await;
+            if self.writes().len() == before {
+                return;
+            }
+        }
+        panic!("no rest: {:#?}", self.writes());
+    }
+
+    pub(crate) async fn make(&self, path: &str, object: Value) -> Value {
+        call(&self.client, Method::POST, path, Some(&object))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
+        call(&self.client, Method::PATCH, path, Some(&patch))
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        call(&self.client, Method::DELETE, path, None)
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        call(&self.client, Method::GET, path, None).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        self.get(path).await["items"].as_array().unwrap().clone()
+    }
+
+    /// Pods that have neither ended nor been told to.
+    pub(crate) async fn active_pods(&self) -> Vec<Value> {
+        let mut pods = self.list(PODS).await;
+        pods.retain(is_active);
+        pods
+    }
+
+    /// Waits until an object is as it should be.
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + LONG;
+        loop {
+            let object = self.get(path).await;
+            if wanted(&object) {
+                return object;
+            }
+            assert!(Instant::now() < deadline, "{path} stays {object:#}\nwrites: {:#?}", self.writes());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a Deployment has rolled out what it asks for.
+    pub(crate) async fn until_rolled_out(&self, name: &str) -> Value {
+        self.until(&format!("{DEPLOYMENTS}/{name}"), is_rolled_out).await
+    }
+
+    /// The ReplicaSet that a Deployment made for an image.
+    pub(crate) async fn set_of(&self, image: &str) -> Value {
+        let sets = self.list(SETS).await;
+        let found = sets.iter().find(|set| image_of(&set["spec"]["template"]) == image);
+        found.unwrap_or_else(|| panic!("no ReplicaSet for {image}: {sets:#?}")).clone()
+    }
+
+    /// Images and sizes of all ReplicaSets, in the order of their images.
+    pub(crate) async fn sizes(&self) -> Vec<(String, i64)> {
+        let mut sizes: Vec<_> = self
+            .list(SETS)
+            .await
+            .iter()
+            .map(|set| {
+                (image_of(&set["spec"]["template"]).to_owned(), set["spec"]["replicas"].as_i64().unwrap())
+            })
+            .collect();
+        sizes.sort();
+        sizes
+    }
+
+    /// Reasons and messages of the events about one object, in the order of their making.
+    pub(crate) async fn events_about(&self, name: &str) -> Vec<(String, String)> {
+        let mut events = self.list(EVENTS).await;
+        events.retain(|event| event["involvedObject"]["name"] == name);
+        events.sort_by_key(|event| {
+            event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+        });
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        events.iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
+    }
+}
+
+async fn call(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Value, kube::Error> {
+    let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
+    client
+        .request(Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap())
+        .await
+}
+
+/// Nodes that treat pods as they are told.
+struct Nodes {
+    client: Client,
+    mind: Arc<Mutex<Mind>>,
+    clock: Clock,
+    pods: Arc<View<Pod>>,
+    /// Rings when a pod or the mind changed.
+    bell: Arc<Notify>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// The names of all pods that there ever were.
+#[derive(Clone, Default)]
+pub(crate) struct Seen {
+    pub(crate) ever: BTreeSet<String>,
+    pub(crate) told_to_end: BTreeSet<String>,
+}
+
+impl Nodes {
+    async fn run(self) {
+        let (ring, seen) = (self.bell.clone(), self.seen.clone());
+        self.pods.on_change(move |before, after| {
+            let name = before.or(after).map(|pod| pod.name_any()).unwrap_or_default();
+            if after.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()) {
+                seen.lock().told_to_end.insert(name.clone());
+            }
+            seen.lock().ever.insert(name);
+            ring.notify_one();
+        });
+        let work = async {
+            loop {
+                self.bell.notified().await;
+                tokio::time::sleep(BEAT).await;
+                for pod in self.pods.all() {
+                    let pod = serde_json::to_value(&*pod).unwrap();
+                    let mood = (self.mind.lock())(&pod);
+                    // A pod that went meanwhile needs nothing more.
+                    let _ = self.treat(&pod, mood).await;
+                }
+            }
+        };
+        tokio::select! {
+            never = self.pods.follow(Api::namespaced(self.client.clone(), "default")) => match never {},
+            () = work => {}
+        }
+    }
+
+    async fn treat(&self, pod: &Value, mood: Mood) -> Result<(), kube::Error> {
+        let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());
+        if mood == Mood::Ignore {
+            return Ok(());
+        }
+        if pod["metadata"]["deletionTimestamp"].is_string() {
+            let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+            return call(&self.client, Method::DELETE, &path, Some(&now)).await.map(drop);
+        }
+        if pod["spec"]["nodeName"].is_null() {
+            let binding = json!({"apiVersion": "v1", "kind": "Binding",
+                "metadata": {"name": pod["metadata"]["name"]}, "target": {"kind": "Node", "name": "n1"}});
+            call(&self.client, Method::POST, &format!("{path}/binding"), Some(&binding)).await?;
+        }
+        let (phase, ready) = match mood {
+            Mood::Ready => ("Running", "True"),
+            Mood::Unready => ("Running", "False"),
+            Mood::Failed => ("Failed", "False"),
+            Mood::Ignore => return Ok(()),
+        };
+        if pod["status"]["phase"] == phase && readiness(pod)["status"] == ready {
+            return Ok(());
+        }
+        let now = Timestamp::from_second(self.clock.now().as_second()).unwrap().to_string();
+        let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": now});
+        let status = json!({"status": {"phase": phase, "conditions": [condition]}});
+        call(&self.client, Method::PATCH, &format!("{path}/status"), Some(&status)).await.map(drop)
+    }
+}
+
+/// A watch that tells everything later.
+fn late(answer: Response<Body>, wire: Arc<Wire>) -> Response<Body> {
+    answer.map(|body| {
+        Body::from_stream(body.into_data_stream().then(move |chunk| {
+            let lag = *wire.lag.lock();
+            async move {
+                tokio::time::sleep(lag).await;
+                chunk
+            }
+        }))
+    })
+}
+
+pub(crate) fn readiness(pod: &Value) -> &Value {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready").unwrap_or(&Value::Null)
+}
+
+pub(crate) fn is_active(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && !["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase)
+}
+
+pub(crate) fn is_rolled_out(deployment: &Value) -> bool {
+    let (status, wanted) = (&deployment["status"], &deployment["spec"]["replicas"]);
+    let count = |name: &str| status[name].as_i64().unwrap_or(0) == wanted.as_i64().unwrap();
+    status["observedGeneration"] == deployment["metadata"]["generation"]
+        && count("replicas")
+        && count("updatedReplicas")
+        && count("availableReplicas")
+        && (condition(deployment, "Progressing")["reason"] == "NewReplicaSetAvailable"
+            || deployment["spec"]["progressDeadlineSeconds"] == i32::MAX)
+}
+
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+pub(crate) fn image_of(template: &Value) -> &str {
+    template["spec"]["containers"][0]["image"].as_str().unwrap()
+}
+
+/// A Deployment; `extra` goes into its spec.
+pub(crate) fn deployment(name: &str, replicas: i64, image: &str, extra: Value) -> Value {
+    let mut spec = set(name, replicas, image)["spec"].clone();
+    spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// A ReplicaSet.
+pub(crate) fn set(name: &str, replicas: i64, image: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": pod(name, image),
+    }})
+}
+
+/// A pod, or a template for some.
+pub(crate) fn pod(app: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": image}]}})
+}
+
+pub(crate) fn with_image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
+}
+
+/// A failure with nothing to say for itself.
+pub(crate) fn answer_of(code: u16) -> Response<Body> {
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "fault", "code": code});
+    let response = Response::builder().status(code).header("content-type", "application/json");
+    response.body(status.to_string().into()).unwrap()
+}

@@ -1,0 +1,113 @@
+//! Several processes of one role, of which one works at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use koinon_fleet::election::{Campaign, Timing, while_leading};
+use kube::Api;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::harness::{Cluster, Mode, Wire};
+
+/// Who works at the moment.
+#[derive(Clone, Default)]
+struct Board(Arc<Mutex<Vec<&'static str>>>);
+
+/// Strikes a worker off when its work ends, however it ends.
+struct Working(Board, &'static str);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.0.lock().retain(|one| *one != self.1);
+    }
+}
+
+impl Board {
+    async fn work(self, name: &'static str) {
+        self.0.lock().push(name);
+        let _working = Working(self.clone(), name);
+        assert!(self.0.lock().len() == 1, "{:?} work at once", self.0.lock());
+        std::future::pending().await
+    }
+
+    async fn until(&self, wanted: &[&str]) -> Duration {
+        let start = Instant::now();
+        while *self.0.lock() != wanted {
+            assert!(start.elapsed() < Duration::from_secs(300), "{:?} instead of {wanted:?}", self.0.lock());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        start.elapsed()
+    }
+}
+
+struct Process {
+    wire: Wire,
+    end: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+fn start(cluster: &Cluster, name: &'static str, board: &Board) -> Process {
+    let wire = cluster.wire();
+    let leases: Api<Lease> = Api::namespaced(wire.link(), "kube-system");
+    let campaign = Campaign::new(leases, "role", name, Timing::default(), cluster.clock.clone());
+    let (end, ended) = oneshot::channel();
+    let board = board.clone();
+    let task = tokio::spawn(async move {
+        while_leading(campaign, async { drop(ended.await) }, |_| board.clone().work(name)).await;
+    });
+    Process { wire, end, task }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_works_and_another_follows_it() {
+    let (cluster, board) = (Cluster::new(1).await, Board::default());
+    let a = start(&cluster, "a", &board);
+    board.until(&["a"]).await;
+    let b = start(&cluster, "b", &board);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(*board.0.lock(), ["a"]);
+
+    // Cut off from the server, a stops before b begins.
+    a.wire.set(Mode::Silent);
+    let stopped = board.until(&[]).await;
+    assert!(stopped <= Duration::from_secs(20), "{stopped:?}");
+    let followed = stopped + board.until(&["b"]).await;
+    assert!(followed <= Duration::from_secs(36), "{followed:?}");
+    a.wire.set(Mode::Up);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(*board.0.lock(), ["b"]);
+
+    // Asked to end, b gives the lease back, and a need not wait for it to run out.
+    drop(b.end);
+    b.task.await.unwrap();
+    assert!(*board.0.lock() != ["b"]);
+    let followed = board.until(&["a"]).await;
+    assert!(followed <= Duration::from_secs(6), "{followed:?}");
+    drop(a.end);
+    a.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_trouble_does_not_end_a_leadership() {
+    let (cluster, board) = (Cluster::new(1).await, Board::default());
+    let a = start(&cluster, "a", &board);
+    board.until(&["a"]).await;
+    let _b = start(&cluster, "b", &board);
+    for mode in [Mode::Cut, Mode::Answers(500), Mode::Answers(503)] {
+        a.wire.set(mode);
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        a.wire.set(Mode::Up);
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(*board.0.lock(), ["a"], "{mode:?}");
+    }
+    // A lease that somebody deleted is made again.
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");
+    leases.delete("role", &Default::default()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(board.0.lock().len(), 1);
+    assert!(leases.get_opt("role").await.unwrap().is_some());
+}

@@ -1,0 +1,127 @@
+//! `koinon run sync`: custom resources, between the cloud and one robot.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use koinon_apiserver::context::Context;
+use koinon_control::Clock;
+use koinon_sync::{Access, BadName, Handle, Options, Sync};
+use prometheus_client::registry::Registry;
+
+use super::{Cluster, Common, Health, Monitor};
+use crate::flags::duration;
+use crate::host::Ending;
+
+/// Replicas of this role contend for this Lease, beside the robot.
+const LEASE: &str = "koinon-sync";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// The robot's name, as objects carry it in the label cloudrobotics.com/robot-name
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = robot_name)]
+    robot_name: String,
+    /// The kubeconfig of the cloud
+    #[arg(long, value_name = "FILE")]
+    cloud_kubeconfig: PathBuf,
+    /// The context in it [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    cloud_context: Option<String>,
+    /// The kubeconfig of the robot; the same as --kubeconfig
+    #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
+    robot_kubeconfig: Option<PathBuf>,
+    /// How often both sides are listed again and compared
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    resync: Duration,
+    /// Of a CRD's copies, so many may be deleted at once without confirmation; ten always may
+    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = percent)]
+    max_delete: u8,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    anyhow::ensure!(!args.resync.is_zero(), "--resync must be longer than nothing");
+    let cloud = Cluster { kubeconfig: Some(args.cloud_kubeconfig), context: args.cloud_context };
+    let common = args.common;
+    let kubeconfig = args.robot_kubeconfig.or(common.cluster.kubeconfig);
+    let robot = Cluster { kubeconfig, context: common.cluster.context };
+    let options = Options {
+        robot: args.robot_name,
+        resync: args.resync,
+        max_delete: args.max_delete,
+        ..Options::default()
+    };
+    let (above, beside) = (cloud.config().await?.cluster_url, robot.config().await?.cluster_url);
+    let (handle, mut registry, health) = (Handle::default(), Registry::default(), Health::default());
+    handle.register(&mut registry);
+    let working = Arc::new(AtomicBool::new(false));
+    let (works, seen) = (working.clone(), handle.clone());
+    // The cloud may be away for hours: that is nothing a restart would help.
+    health.require(move || match seen.view().robot.failure {
+        Some(why) if works.load(Ordering::Relaxed) => Err(format!("the robot's API server: {why}")),
+        _ => Ok(()),
+    });
+    let works = working.clone();
+    health.require_of_leader(move || {
+        if works.load(Ordering::Relaxed) { Ok(()) } else { Err("another replica syncs".into()) }
+    });
+    let _monitor = Monitor::open(common.metrics, health, registry).await?;
+    let end = Ending::new()?;
+    let client = robot.client().await?;
+    let (cloud, robot) = (access(cloud).await?, access(robot).await?);
+    let context = Context::real();
+    let clock = Clock::new(move || context.now());
+    let make = || Sync::new(options.clone(), cloud.clone(), robot.clone(), clock.clone());
+    make()?;
+    println!("ready: custom resources are synced between {above} and {beside}, until Ctrl-C");
+    common
+        .election
+        .run(client, LEASE, &end, || {
+            working.store(true, Ordering::Relaxed);
+            let sync = make().map(|sync| sync.seen_by(handle.clone()));
+            let end = end.asked();
+            async {
+                if let Ok(sync) = sync {
+                    sync.run(end).await;
+                }
+            }
+        })
+        .await
+}
+
+/// Access that reads its kubeconfig again when the server does not know us any more.
+async fn access(cluster: Cluster) -> anyhow::Result<Access> {
+    let client = cluster.client().await?;
+    let cluster = Arc::new(cluster);
+    Ok(Access::renewable(client, move || {
+        let cluster = cluster.clone();
+        async move { cluster.client().await.map_err(|error| format!("{error:#}")) }.boxed()
+    }))
+}
+
+fn robot_name(text: &str) -> Result<String, BadName> {
+    koinon_sync::check_name(text).map(|()| text.to_owned())
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let percent = number.parse().ok().filter(|percent| *percent <= 100);
+    percent.ok_or_else(|| "give a share between 0% and 100%".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent("50%"), Ok(50));
+        assert_eq!(percent("7"), Ok(7));
+        for wrong in ["101%", "-1", "half", "", "%"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What has to be applied so that a syncer may do its work and nothing else, and so that one robot cannot touch
+//! another's objects.
+
+use serde_json::{Value, json};
+
+use crate::names;
+use crate::origin::object_name;
+use crate::plan::{Filter, Source};
+use crate::settings::{self, Invalid};
+
+/// Where the identities of robots live in the cloud.
+pub const ROBOTS: &str = "koinon-robots";
+const ROLE: &str = "koinon-sync";
+/// Roles with this label are added to what a syncer may do.
+const AGGREGATE: &str = "koinon.dev/aggregate-to-sync";
+/// Roles that were made for the cr-syncer count too.
+const AGGREGATE_OLD: &str = "cr-syncer.cloudrobotics.com/aggregate-to-robot-service";
+
+/// What one synced CRD needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    name: String,
+    group: String,
+    plural: String,
+    source: Source,
+    filter: Filter,
+    /// Whether the status is a subresource in every version.
+    status: bool,
+}
+
+impl Grant {
+    /// What a CRD needs, if it is synced at all.
+    pub fn of(crd: &Value) -> Result<Option<Grant>, Invalid> {
+        let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let annotations = crd.pointer("/metadata/annotations").cloned().unwrap_or_else(|| json!({}));
+        let annotations = serde_json::from_value(annotations).unwrap_or_default();
+        // The name of the robot is not known here, and does not matter.
+        let Some(settings) = settings::read(&annotations, "any")? else { return Ok(None) };
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+        let status = |version: &Value| version.pointer("/subresources/status").is_some();
+        Ok(Some(Grant {
+            name: text("/metadata/name"),
+            group: text("/spec/group"),
+            plural: text("/spec/names/plural"),
+            source: settings.source,
+            filter: settings.filter,
+            status: versions.is_some_and(|versions| versions.iter().all(status)),
+        }))
+    }
+
+    /// The rules for the cloud: reading, and of writing only what must be.
+    fn in_cloud(&self) -> Vec<Value> {
+        let rule = |resource: &str, verbs: &[&str]| json!({"apiGroups": [self.group], "resources": [resource], "verbs": verbs});
+        let status = format!("{}/status", self.plural);
+        let mut rules = vec![rule(&self.plural, &["get", "list", "watch"])];
+        rules.push(match (self.source, self.status) {
+            (Source::Cloud, true) => rule(&status, &["patch"]),
+            (Source::Cloud, false) => rule(&self.plural, &["patch"]),
+            (Source::Robot, _) => rule(&self.plural, &["create", "patch", "delete"]),
+        });
+        if self.source == Source::Robot {
+            rules.push(json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}));
+        }
+        rules
+    }
+
+    /// The rules beside the robot.
+    fn beside_robot(&self) -> Vec<Value> {
+        let resources = [self.plural.clone(), format!("{}/status", self.plural)];
+        let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+        vec![json!({"apiGroups": [self.group], "resources": resources, "verbs": verbs})]
+    }
+}
+
+fn role(name: &str, labels: Value, rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": labels}, "rules": rules,
+    })
+}
+
+fn crds(verbs: &[&str]) -> Value {
+    json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": verbs})
+}
+
+/// For the cloud, once: what every robot may do.
+pub fn cloud(grants: &[Grant]) -> Vec<Value> {
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let mut all = vec![namespace(names::NAMESPACE), namespace(ROBOTS)];
+    let mut gathered = role(ROLE, json!({}), &[]);
+    gathered["aggregationRule"] = json!({"clusterRoleSelectors": [
+        {"matchLabels": {AGGREGATE: "true"}},
+        {"matchLabels": {AGGREGATE_OLD: "true"}},
+    ]});
+    all.push(gathered);
+    let identity = json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system", names::NAMESPACE], "verbs": ["get"]});
+    all.push(role(&format!("{ROLE}-identity"), json!({AGGREGATE: "true"}), &[identity, crds(&["get"])]));
+    for grant in grants {
+        all.push(role(&format!("{ROLE}:{}", grant.name), json!({AGGREGATE: "true"}), &grant.in_cloud()));
+    }
+    all
+}
+
+/// For the cloud, for each robot: its identity, and its own Lease and memory.
+pub fn robot(name: &str) -> Vec<Value> {
+    let account = json!({"kind": "ServiceAccount", "namespace": ROBOTS, "name": name});
+    let own = object_name(name);
+    let named =
+        |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+    let resources = |group: &str, resource: &str| {
+        [
+            json!({"apiGroups": [group], "resources": [resource], "resourceNames": [own], "verbs": ["get", "update"]}),
+            // A creation has no name that a rule could look at; the admission policy does.
+            json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}),
+        ]
+    };
+    let rules = [resources("coordination.k8s.io", "leases"), resources("", "configmaps")].concat();
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": ROBOTS, "name": name}}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{ROLE}:{name}")},
+            "roleRef": named("ClusterRole", ROLE), "subjects": [account],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"namespace": names::NAMESPACE, "name": own}, "rules": rules,
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"namespace": names::NAMESPACE, "name": own},
+            "roleRef": named("Role", &own), "subjects": [account],
+        }),
+    ]
+}
+
+/// For the robot's own cluster: what its syncer may do there, as the ServiceAccount `koinon-sync`.
+pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
+    let account = json!({"kind": "ServiceAccount", "namespace": names::NAMESPACE, "name": ROLE});
+    let mut rules = vec![
+        // Patched to take a confirmation off once it is spent.
+        crds(&["get", "list", "watch", "patch"]),
+        json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}),
+        json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}),
+    ];
+    rules.extend(grants.iter().flat_map(Grant::beside_robot));
+    let memory =
+        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update"]});
+    let turns = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]});
+    let mut all = vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::NAMESPACE}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": names::NAMESPACE, "name": ROLE}}),
+        role(ROLE, json!({}), &rules),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+            "subjects": [account],
+        }),
+    ];
+    // Replicas take turns by a Lease where those of other controllers are.
+    for (namespace, rule) in [(names::NAMESPACE, memory), ("kube-system", turns)] {
+        all.push(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"namespace": namespace, "name": ROLE}, "rules": [rule],
+        }));
+        all.push(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"namespace": namespace, "name": ROLE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ROLE},
+            "subjects": [account],
+        }));
+    }
+    all
+}
+
+/// For the cloud: binds each robot's identity to its label. What carries another robot's name cannot be written by
+/// it, and what it makes carries its own.
+pub fn admission(grants: &[Grant]) -> Vec<Value> {
+    let shared = |grant: &&Grant| grant.source == Source::Cloud && grant.filter == Filter::Everything;
+    let rule = |group: &str, resources: Vec<String>| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": resources});
+    let of =
+        |grant: &Grant| rule(&grant.group, vec![grant.plural.clone(), format!("{}/status", grant.plural)]);
+    let mut own: Vec<Value> = grants.iter().filter(|grant| !shared(grant)).map(of).collect();
+    own.push(rule("coordination.k8s.io", vec!["leases".into()]));
+    own.push(rule("", vec!["configmaps".into()]));
+    let ours = format!("{{0}}.metadata.?labels[?'{}'].orValue('') == variables.robot", names::ROBOT);
+    let nobodys = format!("!{{0}}.metadata.?labels[?'{}'].hasValue()", names::ROBOT);
+    let before = |test: &str| format!("oldObject == null || {}", test.replace("{0}", "oldObject"));
+    let after = |test: &str| format!("object == null || {}", test.replace("{0}", "object"));
+    let own_rules = [before(&ours), after(&ours)];
+    let shared_rules = [before(&format!("({ours} || {nobodys})")), after(&format!("({ours} || {nobodys})"))];
+    let shared: Vec<Value> = grants.iter().filter(shared).map(of).collect();
+    let mut all = policy("koinon-robots", &own, &own_rules);
+    if !shared.is_empty() {
+        all.extend(policy("koinon-robots-shared", &shared, &shared_rules));
+    }
+    all
+}
+
+fn policy(name: &str, rules: &[Value], tests: &[String]) -> Vec<Value> {
+    let account = format!("system:serviceaccount:{ROBOTS}:");
+    let validations: Vec<Value> = tests
+        .iter()
+        .map(|test| {
+            json!({
+                "expression": test,
+                "messageExpression": format!("'robot ' + variables.robot + ' may write only what carries its own name in the label {}'", names::ROBOT),
+                "reason": "Forbidden",
+            })
+        })
+        .collect();
+    vec![
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": rules},
+                "matchConditions": [{"name": "is-a-robot", "expression": format!("request.userInfo.username.startsWith('{account}')")}],
+                "variables": [{"name": "robot", "expression": "request.userInfo.username.split(':')[3]"}],
+                "validations": validations,
+            },
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crd(annotations: Value, status: bool) -> Value {
+        let version = if status {
+            json!({"name": "v1", "subresources": {"status": {}}})
+        } else {
+            json!({"name": "v1"})
+        };
+        json!({
+            "metadata": {"name": "toys.play.io", "annotations": annotations},
+            "spec": {"group": "play.io", "names": {"plural": "toys"}, "versions": [version]},
+        })
+    }
+
+    fn verbs(annotations: Value, status: bool) -> String {
+        let grant = Grant::of(&crd(annotations, status)).unwrap().unwrap();
+        let rules = grant.in_cloud();
+        let shown =
+            rules.iter().map(|rule| format!("{}:{}", rule["resources"][0].as_str().unwrap(), rule["verbs"]));
+        shown.collect::<Vec<_>>().join(" ").replace('"', "")
+    }
+
+    #[test]
+    fn a_robot_may_write_only_what_it_must() {
+        let (cloud, robot) = (json!({names::SPEC_SOURCE: "cloud"}), json!({names::SPEC_SOURCE: "robot"}));
+        assert_eq!(verbs(cloud.clone(), true), "toys:[get,list,watch] toys/status:[patch]");
+        assert_eq!(verbs(cloud, false), "toys:[get,list,watch] toys:[patch]");
+        assert_eq!(
+            verbs(robot, true),
+            "toys:[get,list,watch] toys:[create,patch,delete] namespaces:[get,create]"
+        );
+        assert_eq!(Grant::of(&crd(json!({}), true)), Ok(None));
+        assert!(Grant::of(&crd(json!({names::SPEC_SOURCE: "moon"}), true)).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! The sync of one CRD: two watches, two lanes of work, and a gate for deletions.
+//!
+//! ```text
+//! upstream ──watch──► side ─┐                    ┌─ down lane ─► (gate) ─► copies
+//!                           ├─ key ─► plan ──────┤
+//! downstream ─watch─► side ─┘                    └─ up lane ───────────► status
+//! ```
+
+mod down;
+mod gatekeeper;
+mod up;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use koinon_control::Key;
+use koinon_control::call;
+use koinon_control::queue::{Next, work};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::access::Access;
+use crate::board::Link;
+use crate::end::End;
+use crate::follow::{News, follow};
+use crate::gate::Gate;
+use crate::lane::{Direction, Lane};
+use crate::metrics::Metrics;
+use crate::origin::Memory;
+use crate::plan::Rules;
+use crate::record::Wire;
+use crate::report::Reporter;
+
+/// Refusals are told once they are no accident.
+const TELL_AFTER: u32 = 3;
+
+/// The sync of one CRD.
+pub(crate) struct Pipeline {
+    pub(crate) crd: String,
+    pub(crate) rules: Rules,
+    pub(crate) up: End,
+    pub(crate) down: End,
+    pub(crate) up_link: Arc<Link>,
+    pub(crate) down_link: Arc<Link>,
+    pub(crate) lanes: [Lane; 2],
+    pub(crate) gate: Gate,
+    /// What is remembered of the upstream side.
+    pub(crate) memory: Arc<Memory>,
+    /// Where the CRD is whose annotations count.
+    pub(crate) robot: Access,
+    /// How many held deletions a human confirmed.
+    pub(crate) confirmed: watch::Receiver<Option<usize>>,
+    pub(crate) options: Options,
+    pub(crate) reporter: Reporter,
+    pub(crate) metrics: Metrics,
+    pub(crate) ready: watch::Sender<bool>,
+    /// One side no longer serves what was agreed on.
+    pub(crate) lost: Notify,
+    pub(crate) objects_told: Mutex<std::collections::BTreeSet<Key>>,
+}
+
+/// How one CRD is synced, beyond what it says itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) resync: Duration,
+    /// Of a hundred copies, so many may go at once.
+    pub(crate) max_delete: u8,
+    /// Writes at a time, in each direction.
+    pub(crate) writes: usize,
+}
+
+impl Pipeline {
+    /// Keeps the objects of the CRD in step until one side no longer serves what was agreed on.
+    pub(crate) async fn run(&self) {
+        let [down, up] = &self.lanes;
+        let limit = self.options.writes;
+        tokio::select! {
+            never = follow(self.up.source(self.options.resync), |news| self.hear(&self.up, &self.up_link, news)) => match never {},
+            never = follow(self.down.source(self.options.resync), |news| self.hear(&self.down, &self.down_link, news)) => match never {},
+            never = work(&down.queue, limit, |key| self.work_down(key)) => match never {},
+            never = work(&up.queue, limit, |key| self.work_up(key)) => match never {},
+            never = self.keep_gate() => match never {},
+            never = self.keep_memory() => match never {},
+            () = self.lost.notified() => {}
+        }
+    }
+
+    pub(crate) fn lane(&self, direction: Direction) -> &Lane {
+        match direction {
+            Direction::Down => &self.lanes[0],
+            Direction::Up => &self.lanes[1],
+        }
+    }
+
+    fn hear(&self, end: &End, link: &Link, news: News<Wire>) {
+        if !matches!(news, News::Failed(_)) && link.reached() {
+            // What waited for the link need not wait any longer.
+            self.lanes.iter().for_each(|lane| lane.queue.hurry());
+            self.gate.look_again();
+        }
+        let changed = match news {
+            News::All(version, list) => {
+                self.metrics.listed(&self.crd, end.place);
+                self.reporter.solved("Forbidden");
+                let changed = end.side.replace(version, list.into_iter().map(Wire::keep).collect());
+                if !*self.ready.borrow() && self.up.side.is_listed() && self.down.side.is_listed() {
+                    self.ready.send_replace(true);
+                    // Until now nothing could be decided about any of them.
+                    let mut all = self.up.side.keys();
+                    all.extend(self.down.side.keys());
+                    return self.look_at(all);
+                }
+                changed
+            }
+            News::Changed(item) => {
+                let (key, record) = item.keep();
+                end.side.apply(key, record)
+            }
+            News::Removed(item) => {
+                let (key, record) = item.keep();
+                end.side.delete(key, &record.uid, record.version)
+            }
+            News::Passed(version) => end.side.pass(version),
+            News::Reached => Vec::new(),
+            News::Failed(error) => {
+                if error.is_path_unknown() {
+                    self.lost.notify_one();
+                }
+                if error.code() == Some(403) {
+                    self.reporter
+                        .problem("Forbidden", format!("the {} does not let us look: {error}", end.place));
+                }
+                link.failed(&error);
+                Vec::new()
+            }
+        };
+        self.look_at(changed);
+    }
+
+    fn look_at(&self, keys: impl IntoIterator<Item = Key>) {
+        if !*self.ready.borrow() {
+            return;
+        }
+        for key in keys {
+            self.lanes.iter().for_each(|lane| lane.add(key.clone()));
+        }
+    }
+
+    /// Counts a write.
+    fn count(&self, direction: Direction, verb: &'static str, key: &Key, error: Option<&call::Error>) {
+        let outcome = match error {
+            None => "ok".into(),
+            Some(call::Error::NoAnswer) => "timeout".into(),
+            Some(call::Error::Refused(status)) => status.code.to_string(),
+            Some(call::Error::Failed(_)) => "unreachable".into(),
+        };
+        self.metrics.wrote(&self.crd, direction, verb, outcome);
+        if error.is_none() {
+            self.metrics.waited(direction, self.lane(direction).waited(key).as_secs_f64());
+        }
+    }
+
+    /// A write failed: finds out whether we were behind, and tells if it keeps failing.
+    async fn recover(&self, direction: Direction, key: &Key, what: &str, error: call::Error) -> Next {
+        let (lane, end) = match direction {
+            Direction::Down => (self.lane(direction), &self.down),
+            Direction::Up => (self.lane(direction), &self.up),
+        };
+        let attempts = lane.queue.attempts(key);
+        lane.failed(key, error.to_string());
+        tracing::debug!(crd = self.crd, %key, what, attempts, %error, "a write failed");
+        // A patch that does not fit may be refused as invalid before its version is looked at.
+        if matches!(error.code(), Some(404 | 409 | 422))
+            && let Ok(Some(changed)) = end.refresh(key).await
+        {
+            self.look_at([changed]);
+            // A watch that is behind again and again is no watch.
+            if attempts >= TELL_AFTER {
+                end.kick.notify_one();
+            }
+        }
+        let told = if error.is_conflict() { 3 * TELL_AFTER } else { TELL_AFTER };
+        if error.code().is_some_and(|code| code != 401) && attempts >= told && attempts.is_power_of_two() {
+            self.reporter
+                .warn("WriteRefused", format!("{key}: {what} in the {} was refused: {error}", end.place));
+        }
+        Next::Retry
+    }
+}

@@ -1,0 +1,9 @@
+//! A syncer between two API servers in one process, under virtual time.
+
+mod basics;
+mod deletions;
+mod links;
+mod running;
+mod storms;
+mod weather;
+mod world;

@@ -1,0 +1,139 @@
+//! One availability budget for all clusters: the part of it that each cluster which is being updated may use.
+
+use std::collections::BTreeMap;
+
+use crate::rollout::Amount;
+
+/// How much of a Deployment may be missing, and how much more there may be, while it is updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Budget {
+    pub(super) max_unavailable: Amount,
+    pub(super) max_surge: Amount,
+}
+
+/// What one cluster may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Part {
+    pub(super) unavailable: i64,
+    pub(super) surge: i64,
+}
+
+impl Part {
+    /// With neither, nothing could ever be replaced.
+    fn is_nothing(self) -> bool {
+        self.unavailable == 0 && self.surge == 0
+    }
+}
+
+impl Budget {
+    /// What the user allows for so many replicas, with Kubernetes' rounding.
+    fn of(self, replicas: i64) -> Part {
+        let surge = match self.max_surge {
+            Amount::Count(count) => count.max(0),
+            Amount::Percent(percent) => (replicas.max(0).saturating_mul(percent.max(0)) + 99) / 100,
+        };
+        let unavailable = self.max_unavailable.of(replicas);
+        let part = Part { unavailable, surge };
+        if part.is_nothing() { Part { unavailable: 1, ..part } } else { part }
+    }
+
+    /// How many clusters can be updated at a time without anybody having nothing to use.
+    pub(super) fn clusters(self, replicas: i64) -> usize {
+        let all = self.of(replicas);
+        usize::try_from(all.unavailable.saturating_add(all.surge)).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// The part of each cluster that is being updated, by its share; none where the user's own words do. `missing` are the
+    /// replicas that are not available anyway in the clusters that are not being updated.
+    ///
+    /// A cluster for which nothing is left must wait: its part is nothing.
+    pub(super) fn parts<'a>(
+        self,
+        replicas: i64,
+        updating: &BTreeMap<&'a str, i64>,
+        missing: i64,
+    ) -> BTreeMap<&'a str, Option<Part>> {
+        let all = self.of(replicas);
+        let mut left = Part { unavailable: (all.unavailable - missing).max(0), surge: all.surge };
+        let own: Vec<(&str, Part)> = updating.iter().map(|(name, share)| (*name, self.of(*share))).collect();
+        let sum = own.iter().fold(Part::default(), |sum, (_, part)| Part {
+            unavailable: sum.unavailable + part.unavailable,
+            surge: sum.surge + part.surge,
+        });
+        if sum.unavailable <= left.unavailable && sum.surge <= left.surge {
+            return own.into_iter().map(|(name, _)| (name, None)).collect();
+        }
+        let mut clusters = i64::try_from(own.len()).unwrap_or(i64::MAX);
+        let mut parts = BTreeMap::new();
+        for (name, own) in own {
+            let fair = |left: i64| (left + clusters - 1) / clusters.max(1);
+            let part = Part {
+                unavailable: own.unavailable.min(fair(left.unavailable)),
+                surge: own.surge.min(fair(left.surge)),
+            };
+            left.unavailable -= part.unavailable;
+            left.surge -= part.surge;
+            clusters -= 1;
+            parts.insert(name, (part != own).then_some(part));
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(budget: (Amount, Amount), replicas: i64, shares: &[i64], missing: i64, expected: &str) {
+        let names = ["a", "b", "c", "d"];
+        let updating = names.into_iter().zip(shares.iter().copied()).collect();
+        let budget = Budget { max_unavailable: budget.0, max_surge: budget.1 };
+        let parts: Vec<String> = budget
+            .parts(replicas, &updating, missing)
+            .into_iter()
+            .map(|(name, part)| match part {
+                None => format!("{name} as said"),
+                Some(part) => format!("{name} -{} +{}", part.unavailable, part.surge),
+            })
+            .collect();
+        assert_eq!(parts.join(", "), expected);
+    }
+
+    #[test]
+    fn the_users_own_words_do_where_they_fit() {
+        use Amount::{Count, Percent};
+        let quarter = (Percent(25), Percent(25));
+        check(quarter, 50, &[17], 0, "a as said");
+        check(quarter, 50, &[17, 17], 0, "a as said, b as said");
+        // Three times five would be more than thirteen.
+        check(quarter, 50, &[17, 17, 16], 0, "a as said, b -4 +4, c as said");
+        check((Count(2), Count(0)), 50, &[17, 17], 0, "a -1 +0, b -1 +0");
+        check((Count(2), Count(0)), 50, &[17], 1, "a -1 +0");
+        check((Count(2), Count(0)), 50, &[17], 2, "a -0 +0");
+        check((Count(0), Count(1)), 50, &[17, 17], 0, "a as said, b -0 +0");
+    }
+
+    fn amount() -> impl Strategy<Value = Amount> {
+        prop_oneof![(0i64..20).prop_map(Amount::Count), (0i64..101).prop_map(Amount::Percent)]
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_never_exceed_the_whole(
+            unavailable in amount(), surge in amount(), shares in prop::collection::vec(0i64..50, 1..5), missing in 0i64..10
+        ) {
+            let budget = Budget { max_unavailable: unavailable, max_surge: surge };
+            let replicas: i64 = shares.iter().sum();
+            let all = budget.of(replicas);
+            let updating: BTreeMap<&str, i64> = ["a", "b", "c", "d"].into_iter().zip(shares).collect();
+            let parts = budget.parts(replicas, &updating, missing);
+            let used = |part: fn(Part) -> i64| -> i64 {
+                updating.iter().map(|(name, share)| part(parts[name].unwrap_or_else(|| budget.of(*share)))).sum()
+            };
+            prop_assert!(used(|part| part.unavailable) <= (all.unavailable - missing).max(0));
+            prop_assert!(used(|part| part.surge) <= all.surge);
+        }
+    }
+}

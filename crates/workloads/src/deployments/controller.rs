@@ -1,0 +1,329 @@
+//! Looks at one federated Deployment at a time. Shadows and the record of who is started are written before any member is, so
+//! that whoever comes next after a crash knows as much.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use koinon_api::names::workloads;
+use koinon_api::placement::Placement;
+use koinon_control::call;
+use koinon_control::events::Weight;
+use koinon_control::queue::Next;
+use koinon_control::{Key, View};
+use koinon_fleet::ClusterId;
+use kube::{Resource as _, ResourceExt as _};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::look::{Refused, Seen};
+use super::plan::{Decision, Known, Rules, decide};
+use super::{manifest, read, status, story};
+use crate::content;
+use crate::deployments::read::hash;
+use crate::digest::letters;
+use crate::hub::Hub;
+use crate::members::{DeploymentRecord, Kind};
+use crate::rollout::{self, Record, Step};
+use crate::writing::{Count, Has, Ledger, Order, Place, Template, Why, Writer};
+
+/// The controller of federated Deployments.
+pub(crate) struct Controller {
+    pub(super) hub: Arc<Hub>,
+    view: Arc<View<Deployment>>,
+    pub(super) sets: Arc<View<ReplicaSet>>,
+    writer: Writer<DeploymentRecord>,
+    /// What shadows were given, and made of it.
+    pub(super) shadows: Ledger,
+    /// What was last written on each, by its UID: kubectl's undo replaces all annotations.
+    memory: Mutex<HashMap<String, Memory>>,
+}
+
+/// What a Deployment should say of itself, in case somebody wiped it off.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    record: Record,
+    placement: Option<Placement>,
+    /// The templates of its revisions, by name.
+    pub(super) templates: BTreeMap<String, (Value, rollout::Shadow)>,
+}
+
+impl Controller {
+    pub(crate) fn new(hub: Arc<Hub>, view: Arc<View<Deployment>>, sets: Arc<View<ReplicaSet>>) -> Controller {
+        let queue = hub.queue.clone();
+        let index = hub.members.deployments.clone();
+        let writer = Writer::new(index, hub.ledger.clone(), hub.recorder.clone(), move |key| {
+            queue.add((Kind::Deployment, key.clone()));
+        });
+        Controller { hub, view, sets, writer, shadows: Ledger::default(), memory: Mutex::default() }
+    }
+
+    pub(crate) async fn reconcile(&self, key: &Key) -> Next {
+        let Some(deployment) = self.view.get(key) else {
+            self.hub.ledger.forget(Kind::Deployment, key);
+            return Next::Done;
+        };
+        match self.hub.guard(Kind::Deployment, &*deployment).await {
+            Ok(Some(answer)) if answer.metadata.deletion_timestamp.is_none() => {
+                self.view.learn(answer);
+                return Next::After(Duration::ZERO);
+            }
+            Ok(Some(_)) => return Next::Done,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%key, %error, "the finalizer was not written");
+                return Next::Retry;
+            }
+        }
+        if deployment.metadata.deletion_timestamp.is_some() {
+            self.memory.lock().remove(&deployment.uid().unwrap_or_default());
+            return Next::Done;
+        }
+        match self.work_on(key, deployment).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::debug!(%key, %error, "the Deployment, or one of its shadows, was not written");
+                Next::Retry
+            }
+        }
+    }
+
+    async fn work_on(&self, key: &Key, mut deployment: Arc<Deployment>) -> Result<Next, call::Error> {
+        let decision = self.decide(&deployment);
+        let Some(mut decision) = decision else { return Ok(Next::Done) };
+        self.make_shadows(&deployment, &decision).await?;
+        if Some(&decision.plan.record) != Some(&read::record(&deployment).unwrap_or_default()) {
+            deployment = self.write_record(&deployment, &decision).await?;
+            if let Some(told) = story::started(&decision.plan) {
+                self.hub.recorder.tell(&*deployment, told.weight, told.reason, told.message);
+            }
+        }
+        let orders = self.orders(&deployment, &decision);
+        let wrote = !orders.is_empty();
+        if wrote {
+            self.writer.carry_out(orders).await;
+            // Whoever changed it meanwhile had it queued again.
+            let Some(now) = self.view.get(key) else { return Ok(Next::Done) };
+            if now.metadata.generation != deployment.metadata.generation {
+                return Ok(Next::Done);
+            }
+            deployment = now;
+            let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
+            decision = again;
+        }
+        self.say(&deployment, &decision).await?;
+        self.count_shadows(&deployment, &decision).await?;
+        let more = !self.orders(&deployment, &decision).is_empty();
+        let starts = !decision.plan.started.is_empty();
+        Ok(match decision.look_again {
+            _ if starts && wrote => Next::After(Duration::ZERO),
+            _ if more => Next::Retry,
+            Some(pause) => Next::After(pause),
+            None => Next::Done,
+        })
+    }
+
+    fn decide(&self, deployment: &Deployment) -> Option<Decision> {
+        let spec = deployment.spec.as_ref()?;
+        let uid = deployment.uid().unwrap_or_default();
+        let shadows = self.known_shadows(deployment);
+        let memory = self.memory.lock().get(&uid).cloned().unwrap_or_default();
+        let names: Vec<String> = shadows.iter().map(|shadow| shadow.template.clone()).collect();
+        let before =
+            deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        let members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
+        let known = Known {
+            members: &members,
+            shadows,
+            record: read::record(deployment).unwrap_or(memory.record),
+            before: before.or(memory.placement),
+        };
+        let hub = &self.hub;
+        let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
+        Some(decide(hub.clock.now(), rules, deployment, spec, &known))
+    }
+
+    /// Every member as it is seen now. `wanted` and `shadows` are the templates that have a name.
+    fn look(&self, key: &Key, wanted: &str, shadows: &[String]) -> BTreeMap<String, Seen> {
+        let (members, ledger) = (&self.hub.members, &self.hub.ledger);
+        let mut waiting = members.waiting.of(Kind::Deployment, key);
+        let seen = members.fleet.members().into_iter().map(|member| {
+            let name = member.name().clone();
+            let place = place(key, &name);
+            let record = members.deployments.get(name.as_str(), key);
+            let template = record.as_ref().and_then(|record| {
+                let named = letters(record.template);
+                let taken = || ledger.template(&place, record.content).map(|name| name.to_string());
+                if named == wanted || shadows.contains(&named) { Some(named) } else { taken() }
+            });
+            let refused = ledger.refusal(&place);
+            let seen = Seen {
+                reach: members.reach(&member, &members.deployments),
+                record,
+                template,
+                waiting: waiting.remove(&name).unwrap_or_default(),
+                refused: refused.map(|one| Refused { times: one.times, message: one.message }),
+                on_its_way: ledger.on_its_way(&place),
+            };
+            (name.as_str().to_owned(), seen)
+        });
+        seen.collect()
+    }
+
+    fn orders(&self, deployment: &Deployment, decision: &Decision) -> Vec<Order> {
+        let steps = decision.plan.steps.iter();
+        steps.filter_map(|(name, step)| self.order(deployment, decision, name, step)).collect()
+    }
+
+    /// What is to be written to a member, if it has something else.
+    fn order(&self, deployment: &Deployment, decision: &Decision, name: &str, step: &Step) -> Option<Order> {
+        let (hub, key) = (&self.hub, Key::of(deployment));
+        let member = hub.members.fleet.get(name)?;
+        let place = place(&key, member.name());
+        let record = hub.members.deployments.get(name, &key);
+        let has_template = record.as_ref().and_then(|record| {
+            let named = letters(record.template);
+            let known = self.template(deployment, &named).is_some();
+            if known {
+                Some(named)
+            } else {
+                hub.ledger.template(&place, record.content).map(|name| name.to_string())
+            }
+        });
+        let template = match &step.template {
+            rollout::Template::Wanted => Some(decision.desired.template.clone()),
+            rollout::Template::Revision(hash) => Some(hash.clone()),
+            rollout::Template::AsItIs => has_template,
+        };
+        let content_of = template.as_ref().and_then(|hash| self.template(deployment, hash));
+        let keeps = content_of.is_none();
+        if keeps && record.is_none() {
+            return None;
+        }
+        let part = decision.parts.get(name).copied();
+        let spec = deployment.spec.as_ref()?;
+        let mut manifest = manifest::manifest(deployment, spec, step, content_of, part);
+        let content = content::of_manifest(&manifest);
+        if hub.ledger.refusal(&place).is_some_and(|refusal| refusal.pause(content).is_some()) {
+            return None;
+        }
+        let count = step.replicas.map_or(Count::AsItIs, Count::Of);
+        let why = match &record {
+            None => {
+                let had = decision.placement.clusters.get(name).is_some_and(|last| last.replicas > 0);
+                if had { Why::Deleted } else { Why::New }
+            }
+            Some(record) => {
+                let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
+                let told = hub.ledger.told(&place).is_some_and(|told| told != record.spec_replicas);
+                // A template of nobody's is left as it is, and what is beside it is put right when its turn comes.
+                let has = if keeps { Has::This } else { hub.ledger.has(&place, content, record.content) };
+                match has {
+                    Has::Drifted => Why::Drifted,
+                    Has::Other => Why::Changed,
+                    Has::This if miscounts && told => Why::Drifted,
+                    Has::This if miscounts => Why::Changed,
+                    Has::This => return None,
+                }
+            }
+        };
+        if let Count::Of(replicas) = count {
+            manifest["spec"]["replicas"] = replicas.into();
+        }
+        let template =
+            if keeps { Template::AsItIs } else { Template::Said(template.map(|name| name.as_str().into())) };
+        Some(Order {
+            member,
+            key,
+            manifest,
+            content,
+            count,
+            template,
+            why,
+            about: deployment.object_ref(&()),
+        })
+    }
+
+    /// Writes down who is started, over exactly what was looked at.
+    async fn write_record(
+        &self,
+        deployment: &Deployment,
+        decision: &Decision,
+    ) -> Result<Arc<Deployment>, call::Error> {
+        let record = &decision.plan.record;
+        let text = (!record.clusters.is_empty()).then(|| serde_json::to_string(record).unwrap_or_default());
+        let patch = json!({"metadata": {
+            "resourceVersion": deployment.resource_version(),
+            "annotations": {workloads::ROLLOUT: text},
+        }});
+        let answer = self.hub.patch_status(deployment, patch).await?;
+        self.remember(deployment, |memory| memory.record = record.clone());
+        self.view.learn(answer.clone());
+        Ok(Arc::new(answer))
+    }
+
+    /// Writes status and placement where they differ from what is there, and tells what changed.
+    async fn say(&self, deployment: &Deployment, decision: &Decision) -> Result<(), call::Error> {
+        let now = self.hub.clock.now();
+        let status = status::status(now, deployment, &decision.plan.status, decision.faults.iter().cloned());
+        let revision = decision.plan.shadows.wanted.iter().map(|shadow| shadow.revision).max().unwrap_or(1);
+        let annotations = [
+            (workloads::PLACEMENT, Some(decision.placement.to_json())),
+            (workloads::REVISION, Some(revision.to_string())),
+            // kubectl's undo brings it along with the annotations of the shadow.
+            (workloads::SHADOW, None),
+        ];
+        let there = deployment.annotations();
+        let differs = annotations.iter().any(|(name, value)| there.get(*name) != value.as_ref());
+        if content::is_same_status(&deployment.status, &Some(&status)) && !differs {
+            return Ok(());
+        }
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": deployment.resource_version(),
+                "annotations": BTreeMap::from(annotations),
+            },
+            "status": status,
+        });
+        let answer = self.hub.patch_status(deployment, patch).await?;
+        self.remember(deployment, |memory| memory.placement = Some(decision.placement.clone()));
+        let story = story::tell(deployment, &decision.plan);
+        for told in decision.told.iter().chain(&story) {
+            self.hub.recorder.tell(deployment, told.weight, told.reason, told.message.as_str());
+        }
+        self.tell_faults(deployment, decision);
+        self.view.learn(answer);
+        Ok(())
+    }
+
+    fn tell_faults(&self, deployment: &Deployment, decision: &Decision) {
+        let known =
+            deployment.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        for fault in &decision.faults {
+            let told = known
+                .iter()
+                .any(|one| one.type_ == fault.kind && one.message.as_deref() == Some(fault.message.as_str()));
+            if !told {
+                let reason = if fault.kind == "PreferencesValid" {
+                    "PreferencesMalformed"
+                } else {
+                    "RolloutMalformed"
+                };
+                self.hub.recorder.tell(deployment, Weight::Warning, reason, fault.message.as_str());
+            }
+        }
+    }
+
+    pub(super) fn remember(&self, deployment: &Deployment, change: impl FnOnce(&mut Memory)) {
+        change(self.memory.lock().entry(deployment.uid().unwrap_or_default()).or_default());
+    }
+
+    pub(super) fn memory(&self, deployment: &Deployment) -> Memory {
+        self.memory.lock().get(&deployment.uid().unwrap_or_default()).cloned().unwrap_or_default()
+    }
+}
+
+fn place(key: &Key, member: &ClusterId) -> Place {
+    (Kind::Deployment, key.clone(), member.clone())
+}

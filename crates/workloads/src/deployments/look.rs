@@ -1,0 +1,72 @@
+//! What is seen of one member, as the decisions need it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::members::DeploymentRecord;
+use crate::placing::{self, Spot};
+use crate::rollout::{Local, Reach};
+
+/// One member, as seen.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) reach: Reach,
+    pub(super) record: Option<Arc<DeploymentRecord>>,
+    /// The name of the template that it has, if it is one of ours.
+    pub(super) template: Option<String>,
+    pub(super) waiting: Vec<Timestamp>,
+    pub(super) refused: Option<Refused>,
+    /// A count that is on its way to it.
+    pub(super) on_its_way: Option<Option<i64>>,
+}
+
+/// What a member refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) times: u32,
+    pub(super) message: String,
+}
+
+impl Seen {
+    /// What can be relied on: nothing of a member that was sent something and has not answered.
+    pub(super) fn reach(&self) -> Reach {
+        if self.on_its_way.is_some() && self.reach == Reach::Online { Reach::Unsure } else { self.reach }
+    }
+
+    /// As placing needs it. `room` is what is remembered of how much fits there.
+    pub(super) fn member(&self, room: Option<i64>) -> placing::Member {
+        let mut local = self.record.as_deref().map(DeploymentRecord::local);
+        if let (Some(Some(count)), Some(local)) = (self.on_its_way, &mut local) {
+            local.spec_replicas = local.spec_replicas.max(count);
+        }
+        placing::Member {
+            reach: self.reach(),
+            local,
+            waiting: self.waiting.clone(),
+            refusals: self.refused.as_ref().map_or(0, |refused| refused.times),
+            room,
+        }
+    }
+
+    /// As the rollout needs it.
+    pub(super) fn local(&self, spot: Option<&Spot>) -> Option<Local> {
+        let record = self.record.as_deref()?;
+        let stuck = spot.map(|spot| spot.stuck).unwrap_or_default();
+        let refused = self.refused.as_ref().filter(|refused| refused.times >= placing::REFUSALS);
+        Some(Local {
+            template: self.template.clone(),
+            generation: record.generation,
+            observed_generation: record.observed_generation,
+            spec_replicas: record.spec_replicas,
+            replicas: record.replicas,
+            updated: record.updated,
+            ready: record.ready,
+            available: record.available,
+            unschedulable: stuck.unschedulable,
+            missing: stuck.missing,
+            progress_failed: record.progress_failed.as_deref().map(str::to_owned),
+            refused: refused.map(|refused| refused.message.clone()),
+        })
+    }
+}

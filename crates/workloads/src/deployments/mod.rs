@@ -1,0 +1,22 @@
+//! Federated Deployments: one on the federation's API server, a whole one of its own in every member, and an update that passes
+//! over them cluster by cluster.
+//!
+//! ```text
+//! Deployment ─┐                              ┌► shadows (before anybody gets a new template)
+//! shadows ────┼► look ─► placing, rollout ──►┼► record (before anybody is started)
+//! members ────┘                              ├► members
+//!                                            └► status, placement, counts of shadows
+//! ```
+
+mod budget;
+mod controller;
+mod look;
+mod manifest;
+mod mirror;
+mod plan;
+mod read;
+mod shadow;
+mod status;
+mod story;
+
+pub(crate) use self::controller::Controller;

@@ -1,0 +1,182 @@
+//! What is to be done about one federated Deployment, from what is seen of it, its shadows and the members.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use koinon_api::names::workloads;
+use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
+use koinon_api::rollout::MaxConcurrent;
+use kube::ResourceExt as _;
+
+use super::budget::{Budget, Part};
+use super::look::Seen;
+use super::read;
+use crate::intent::{Intent, intent};
+use crate::placing::{Placed, Surge, Wanted, place};
+use crate::rollout::{self, Condition, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View};
+use crate::story::{self, Told};
+
+/// How things are done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) surge: Surge,
+    pub(super) patience: Duration,
+}
+
+/// What is known of a Deployment beside itself.
+pub(super) struct Known<'a> {
+    pub(super) members: &'a BTreeMap<String, Seen>,
+    pub(super) shadows: Vec<Shadow>,
+    pub(super) record: Record,
+    /// Where the replicas were last.
+    pub(super) before: Option<Placement>,
+}
+
+/// What was decided.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) desired: Desired,
+    pub(super) plan: rollout::Plan,
+    pub(super) placement: Placement,
+    /// The part of the budget of clusters for which the user's own words do not do.
+    pub(super) parts: BTreeMap<String, Part>,
+    pub(super) told: Vec<Told>,
+    /// What is wrong with what the user says.
+    pub(super) faults: Vec<Condition>,
+    pub(super) look_again: Option<Duration>,
+}
+
+pub(super) fn decide(
+    now: Timestamp,
+    rules: Rules,
+    deployment: &Deployment,
+    spec: &DeploymentSpec,
+    known: &Known<'_>,
+) -> Decision {
+    let before = known.before.as_ref();
+    let replicas = i64::from(spec.replicas.unwrap_or(1));
+    let intent = intent(deployment.annotations(), workloads::DEPLOYMENT_PREFERENCES, replicas, before);
+    let (mut desired, faults) = read::desired(deployment, spec, intent.counting);
+    let budget = budget(spec);
+    desired.concurrent = bounded(&desired, budget);
+    let key = format!("{}/{}", deployment.namespace().unwrap_or_default(), deployment.name_any());
+    let wanted = Wanted {
+        key: &key,
+        generation: desired.generation,
+        replicas: intent.replicas,
+        preferences: &intent.preferences,
+        surge: rules.surge,
+        patience: rules.patience,
+    };
+    let room = |name: &String| known.record.clusters.get(name).and_then(|started| started.room);
+    let seen = known.members.iter().map(|(name, seen)| (name.clone(), seen.member(room(name)))).collect();
+    let placed = place(now, &wanted, &seen, before);
+    let view = view(known, &placed);
+    let plan = rollout::plan(now, &desired, &view);
+    debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
+    let placement = placement(&wanted, &desired, &view, &plan, &placed, known);
+    let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
+    let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
+    let parts = parts(&desired, budget, &view, &plan);
+    Decision { faults: conditions(&intent, faults), desired, plan, placement, parts, told, look_again }
+}
+
+fn view(known: &Known<'_>, placed: &Placed) -> View {
+    let members = known.members.iter().map(|(name, seen)| {
+        let spot = placed.clusters.get(name);
+        let share = spot.map(|spot| spot.share_now());
+        (name.clone(), Member { reach: seen.reach(), share, local: seen.local(spot) })
+    });
+    View { members: members.collect(), shadows: known.shadows.clone(), record: known.record.clone() }
+}
+
+fn budget(spec: &DeploymentSpec) -> Budget {
+    let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+    Budget {
+        max_unavailable: read::amount(rolling.and_then(|one| one.max_unavailable.as_ref())),
+        max_surge: read::amount(rolling.and_then(|one| one.max_surge.as_ref())),
+    }
+}
+
+/// As many clusters at a time as the user wants, and the budget has parts for.
+fn bounded(desired: &Desired, budget: Budget) -> MaxConcurrent {
+    if desired.strategy == Strategy::Recreate {
+        return desired.concurrent;
+    }
+    let most = NonZeroUsize::new(budget.clusters(desired.replicas)).unwrap_or(NonZeroUsize::MIN);
+    match desired.concurrent {
+        MaxConcurrent::Clusters(wanted) => MaxConcurrent::Clusters(wanted.min(most)),
+        MaxConcurrent::All => MaxConcurrent::Clusters(most),
+    }
+}
+
+/// The clusters whose pods are being replaced share the budget; what is missing elsewhere has used some of it already.
+fn parts(desired: &Desired, budget: Budget, view: &View, plan: &rollout::Plan) -> BTreeMap<String, Part> {
+    if desired.strategy == Strategy::Recreate {
+        return BTreeMap::new();
+    }
+    let share = |name: &str| view.members[name].share.as_ref().map_or(0, |share| share.replicas);
+    let updating: BTreeMap<&str, i64> = plan
+        .steps
+        .iter()
+        .filter(|(_, step)| matches!(step.phase, Phase::Updating(_) | Phase::Stalled(_)))
+        .map(|(name, _)| (name.as_str(), share(name)))
+        .collect();
+    let others = view
+        .members
+        .iter()
+        .filter(|(name, member)| member.reach != Reach::Offline && !updating.contains_key(name.as_str()));
+    let missing = others.map(|(name, member)| {
+        let available = member.local.as_ref().map_or(0, |local| local.available);
+        (share(name) - available).max(0)
+    });
+    let parts = budget.parts(desired.replicas, &updating, missing.sum());
+    parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))).collect()
+}
+
+fn placement(
+    wanted: &Wanted<'_>,
+    desired: &Desired,
+    view: &View,
+    plan: &rollout::Plan,
+    placed: &Placed,
+    known: &Known<'_>,
+) -> Placement {
+    let mut placement = rollout::placement(desired, view, plan);
+    for (name, entry) in &mut placement.clusters {
+        if let Some(spot) = placed.clusters.get(name) {
+            // What it should have in the end, not on the way there.
+            entry.desired = spot.share.replicas;
+            entry.overflow = spot.share.overflow;
+        }
+        let seen = known.members.get(name);
+        if let Some(refused) = seen.and_then(|seen| seen.refused.as_ref()) {
+            entry.why = format!("{}; it {}", entry.why, refused.message);
+        }
+        let last = known.before.as_ref().and_then(|before| before.clusters.get(name));
+        let unknown = seen.is_some_and(|seen| seen.record.is_none() && seen.reach != Reach::Online);
+        // Nothing is known of it at the moment: what was known last stays.
+        if let Some(last) = last.filter(|_| unknown) {
+            let ClusterPlacement { replicas, ready, available, updated, .. } = *last;
+            *entry = ClusterPlacement { replicas, ready, available, updated, ..entry.clone() };
+        }
+    }
+    for name in wanted.preferences.clusters.keys().filter(|name| *name != "*") {
+        placement.clusters.entry(name.clone()).or_insert_with(|| ClusterPlacement {
+            state: ClusterState::Unknown,
+            why: "it is no member of the federation; its preference holds once it joins".to_owned(),
+            ..ClusterPlacement::default()
+        });
+    }
+    placement
+}
+
+fn conditions(intent: &Intent, faults: Vec<String>) -> Vec<Condition> {
+    let condition = |kind, message| Condition { kind, status: "False", reason: "Malformed", message };
+    let preferences = intent.fault.clone().map(|fault| condition("PreferencesValid", fault));
+    let rollout = (!faults.is_empty()).then(|| condition("RolloutValid", faults.join("; ")));
+    preferences.into_iter().chain(rollout).collect()
+}

@@ -1,0 +1,86 @@
+//! What the controllers share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use koinon_api::names::MANAGER;
+use koinon_control::call::{self, within_deadline};
+use koinon_control::events::Recorder;
+use koinon_control::queue::Queue;
+use koinon_control::{Clock, Key};
+use kube::api::{Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::deletion::{self, Deletions};
+use crate::members::{Kind, Members};
+use crate::placing::Surge;
+use crate::writing::Ledger;
+
+/// How workloads are looked after.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A pod that found no node for so long is stuck, and its replica goes elsewhere.
+    pub unschedulable_after: Duration,
+    /// How many more replicas there may be while some move.
+    pub max_surge: Surge,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { unschedulable_after: Duration::from_secs(60), max_surge: Surge::default() }
+    }
+}
+
+/// One workload to look at.
+pub(crate) type Job = (Kind, Key);
+
+/// What the controllers share.
+pub(crate) struct Hub {
+    pub(crate) options: Options,
+    pub(crate) federation: Client,
+    pub(crate) clock: Clock,
+    pub(crate) recorder: Recorder,
+    pub(crate) members: Members,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) queue: Arc<Queue<Job>>,
+    pub(crate) deletions: Arc<Deletions>,
+}
+
+impl Hub {
+    /// Gives an object the finalizer that it should have. A deletion that is meant for the members is written down before.
+    /// Says whether anything was changed.
+    pub(crate) async fn guard<K>(&self, kind: Kind, object: &K) -> Result<Option<K>, call::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let Some(finalizers) = deletion::finalizers(object.meta()) else { return Ok(None) };
+        if deletion::is_for_members(object.meta()) {
+            self.deletions.write_down(kind, object.meta()).await?;
+        }
+        let patch =
+            json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": finalizers}});
+        let api: Api<K> = Api::namespaced(self.federation.clone(), &object.namespace().unwrap_or_default());
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        within_deadline(api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await.map(Some)
+    }
+
+    /// Changes status and annotations: both through the status, as an annotation that is written otherwise makes a new
+    /// generation of a Deployment.
+    pub(crate) async fn patch_status<K>(&self, object: &K, patch: Value) -> Result<K, call::Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.federation.clone(), &object.namespace().unwrap_or_default());
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        within_deadline(api.patch_status(&object.name_any(), &params, &Patch::Merge(patch))).await
+    }
+}

@@ -1,0 +1,172 @@
+//! How many replicas each member's object should ask for *now*, on the way to where the planner wants them.
+//!
+//! ```text
+//! members as seen ─► candidates ─► planner ─► shares ─► moves ─► what each object asks for now
+//! (and where the replicas were last)
+//! ```
+//!
+//! - What a cluster has room for shows in what is stuck there: pods without a node, or that could not be created, for longer
+//!   than the patience lasts ([`stuck`]).
+//! - What a cluster *has* is what was last decided for it, as long as the workload is the same: replicas on their way are no
+//!   reason to decide again ([`candidates`]).
+//! - A move is made before it is broken: more there, within the surge, and less here only once that many are available
+//!   ([`moves`]).
+//!
+//! It is a function of what is seen and of the time; it knows no client and no clock.
+
+mod candidates;
+mod moves;
+mod stuck;
+mod surge;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use koinon_api::placement::Placement;
+use koinon_api::preferences::{Preferences, ScaleDown};
+
+pub use moves::Held;
+pub use stuck::Stuck;
+pub use surge::{BadSurge, Surge};
+
+use crate::planner::{self, MinimumCut, Reason, Share};
+use crate::rollout::Reach;
+
+/// So many refusals in a row, and a cluster's replicas go elsewhere.
+pub const REFUSALS: u32 = 2;
+
+/// What is to be placed.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// `namespace/name`.
+    pub key: &'a str,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// Its `spec.replicas`.
+    pub replicas: i64,
+    /// Where they should be.
+    pub preferences: &'a Preferences,
+    /// How many more there may be while some move.
+    pub surge: Surge,
+    /// For how long a pod may wait for a node before it counts as stuck.
+    pub patience: Duration,
+}
+
+/// One member, as seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Whether what is seen can be relied on.
+    pub reach: Reach,
+    /// Its object. None means that it has none if it is online, else that nothing is known.
+    pub local: Option<Local>,
+    /// Since when each of its pods without a node has been waiting for one.
+    pub waiting: Vec<Timestamp>,
+    /// How often in a row it refused what was written to it.
+    pub refusals: u32,
+    /// How much fits there, where that is known though nothing shows it at the moment.
+    pub room: Option<i64>,
+}
+
+/// A member's object in counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Local {
+    /// What it asks for.
+    pub spec_replicas: i64,
+    /// Pods that there are.
+    pub replicas: i64,
+    /// Those that have been ready for long enough.
+    pub available: i64,
+    /// Since when pods could not even be created.
+    pub failing_since: Option<Timestamp>,
+    /// Whether its status speaks of its present spec.
+    pub observed: bool,
+}
+
+/// Where the replicas go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Placed {
+    /// By cluster; those that are offline have none.
+    pub clusters: BTreeMap<String, Spot>,
+    /// Replicas that found no cluster.
+    pub unplaced: i64,
+    /// When time alone changes the answer.
+    pub look_again: Option<Duration>,
+}
+
+/// One cluster's part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// What it should have in the end.
+    pub share: Share,
+    /// What its object should ask for now.
+    pub now: i64,
+    /// What is stuck there.
+    pub stuck: Stuck,
+    /// What keeps it from what it should have in the end.
+    pub held: Option<Held>,
+}
+
+impl Spot {
+    /// The share as it is now, on the way to the one in the end.
+    pub fn share_now(&self) -> Share {
+        let probes = self.share.overflow.min(planner::PROBES).min(self.now);
+        if self.now == self.share.spec_replicas() {
+            return self.share.clone();
+        }
+        Share { replicas: self.now - probes, overflow: probes, reason: self.share.reason.clone() }
+    }
+}
+
+/// Decides what each cluster should have in the end, and what its object should ask for now. `before` is where the replicas
+/// were last.
+pub fn place(
+    now: Timestamp,
+    wanted: &Wanted<'_>,
+    members: &BTreeMap<String, Member>,
+    before: Option<&Placement>,
+) -> Placed {
+    let settled = before.filter(|before| before.observed_generation == wanted.generation);
+    let stuck: BTreeMap<&str, Stuck> = members
+        .iter()
+        .filter(|(_, member)| member.reach != Reach::Offline)
+        .map(|(name, member)| (name.as_str(), Stuck::of(now, wanted.patience, member)))
+        .collect();
+    let candidates = candidates::candidates(members, &stuck, before, settled.is_some());
+    let existing: i64 = candidates.values().map(|candidate| candidate.existing).sum();
+    // More than wanted, and the user did not ask for less: a cluster came back with what it had. No order among clusters
+    // is worth ending all of anybody's replicas for.
+    let shed = Preferences { scale_down: ScaleDown::Weighted, ..wanted.preferences.clone() };
+    let preferences =
+        if settled.is_some() && existing > wanted.replicas { &shed } else { wanted.preferences };
+    let workload = planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences };
+    let mut plan = planner::plan(&workload, &candidates);
+    plan.clusters.values_mut().for_each(wait_for_minimum);
+    let next = moves::next(wanted, &plan, members, settled.is_some());
+    let clusters = plan
+        .clusters
+        .into_iter()
+        .zip(next)
+        .map(|((name, share), (now, held))| {
+            let stuck = stuck.get(name.as_str()).copied().unwrap_or_default();
+            (name, Spot { share, now, stuck, held })
+        })
+        .collect();
+    let look_again = members
+        .values()
+        .filter(|member| member.reach != Reach::Offline)
+        .filter_map(|member| stuck::next_change(now, wanted.patience, member))
+        .min();
+    Placed { clusters, unplaced: plan.unplaced, look_again }
+}
+
+/// A cluster without room for its minimum keeps a couple waiting, though others have its replicas: without them nothing would
+/// show that there is no room, and it would be asked for all of them again and again.
+fn wait_for_minimum(share: &mut Share) {
+    if let Reason::Parts(parts) = &mut share.reason
+        && parts.cut == Some(MinimumCut::Capacity)
+    {
+        share.overflow = share.overflow.max(parts.minimum_wanted - parts.minimum);
+        parts.waiting = share.overflow;
+    }
+}

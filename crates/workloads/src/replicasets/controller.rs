@@ -1,0 +1,182 @@
+//! Looks at one federated ReplicaSet at a time: plans, has members written, and says how it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use koinon_api::names::workloads;
+use koinon_control::call;
+use koinon_control::queue::Next;
+use koinon_control::{Key, View};
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
+
+use super::plan::{Plan, Refused, Rules, Seen, Wish, plan};
+use crate::content;
+use crate::hub::Hub;
+use crate::members::{Kind, SetRecord};
+use crate::writing::{Count, Has, Order, Place, Template, Writer};
+
+/// The controller of federated ReplicaSets.
+pub(crate) struct Controller {
+    hub: Arc<Hub>,
+    view: Arc<View<ReplicaSet>>,
+    writer: Writer<SetRecord>,
+}
+
+impl Controller {
+    pub(crate) fn new(hub: Arc<Hub>, view: Arc<View<ReplicaSet>>) -> Controller {
+        let queue = hub.queue.clone();
+        let writer =
+            Writer::new(hub.members.sets.clone(), hub.ledger.clone(), hub.recorder.clone(), move |key| {
+                queue.add((Kind::ReplicaSet, key.clone()));
+            });
+        Controller { hub, view, writer }
+    }
+
+    pub(crate) async fn reconcile(&self, key: &Key) -> Next {
+        let Some(mut set) = self.view.get(key) else {
+            self.hub.ledger.forget(Kind::ReplicaSet, key);
+            return Next::Done;
+        };
+        if !super::is_federated(&set) {
+            return Next::Done;
+        }
+        match self.hub.guard(Kind::ReplicaSet, &*set).await {
+            // The answer is seen as a change, and looked at then.
+            Ok(Some(answer)) if answer.metadata.deletion_timestamp.is_none() => {
+                self.view.learn(answer);
+                return Next::After(Duration::ZERO);
+            }
+            Ok(Some(_)) => return Next::Done,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%key, %error, "the finalizer was not written");
+                return Next::Retry;
+            }
+        }
+        if set.metadata.deletion_timestamp.is_some() {
+            return Next::Done;
+        }
+        let wish = Wish::of(&set);
+        let mut plan = self.plan(&set, &wish);
+        if !plan.writes.is_empty() {
+            self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
+            // Whoever changed it meanwhile had it queued again.
+            let Some(now) = self.view.get(key) else { return Next::Done };
+            if now.metadata.generation != set.metadata.generation {
+                return Next::Done;
+            }
+            set = now;
+            plan = self.plan(&set, &wish);
+        }
+        if let Err(error) = self.say(&set, &plan).await {
+            tracing::debug!(%key, %error, "the status was not written");
+            return Next::Retry;
+        }
+        if !plan.writes.is_empty() {
+            return Next::Retry;
+        }
+        plan.look_again.map_or(Next::Done, Next::After)
+    }
+
+    fn plan(&self, set: &ReplicaSet, wish: &Wish) -> Plan {
+        let hub = &self.hub;
+        let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
+        plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish))
+    }
+
+    /// Every member as it is seen now.
+    fn look(&self, key: &Key, wish: &Wish) -> BTreeMap<String, Seen> {
+        let (members, ledger) = (&self.hub.members, &self.hub.ledger);
+        let mut waiting = members.waiting.of(Kind::ReplicaSet, key);
+        let seen = members.fleet.members().into_iter().map(|member| {
+            let name = member.name().clone();
+            let place: Place = (Kind::ReplicaSet, key.clone(), name.clone());
+            let record = members.sets.get(name.as_str(), key);
+            let has =
+                record.as_ref().map_or(Has::Other, |record| ledger.has(&place, wish.content, record.content));
+            let refused = ledger.refusal(&place).map(|refusal| Refused {
+                times: refusal.times,
+                pause: refusal.pause(wish.content),
+                message: refusal.message,
+            });
+            let seen = Seen {
+                reach: members.reach(&member, &members.sets),
+                record,
+                waiting: waiting.remove(&name).unwrap_or_default(),
+                has,
+                told: ledger.told(&place),
+                refused,
+                on_its_way: ledger.on_its_way(&place),
+            };
+            (name.as_str().to_owned(), seen)
+        });
+        seen.collect()
+    }
+
+    fn orders(&self, set: &ReplicaSet, wish: &Wish, plan: &Plan) -> Vec<Order> {
+        let order = |(name, write): (&String, &super::plan::Write)| {
+            let mut manifest = wish.manifest.clone();
+            if let Count::Of(replicas) = write.count {
+                manifest["spec"]["replicas"] = replicas.into();
+            }
+            Some(Order {
+                member: self.hub.members.fleet.get(name)?,
+                key: Key::of(set),
+                manifest,
+                content: wish.content,
+                count: write.count,
+                template: Template::Said(None),
+                why: write.why,
+                about: set.object_ref(&()),
+            })
+        };
+        plan.writes.iter().filter_map(order).collect()
+    }
+
+    /// Writes status and placement where they differ from what is there, and tells what changed.
+    async fn say(&self, set: &ReplicaSet, plan: &Plan) -> Result<(), call::Error> {
+        let placement = plan.placement.to_json();
+        let same = content::is_same_status(&set.status, &Some(&plan.status))
+            && set.annotations().get(workloads::PLACEMENT) == Some(&placement);
+        if same {
+            return Ok(());
+        }
+        let mut status = serde_json::to_value(&plan.status).unwrap_or_default();
+        // A merge keeps what it is not told of.
+        if plan.status.conditions.is_none() {
+            status["conditions"] = serde_json::Value::Null;
+        }
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": set.resource_version(),
+                "annotations": {workloads::PLACEMENT: placement},
+            },
+            "status": status,
+        });
+        let answer = self.hub.patch_status(set, patch).await?;
+        self.tell(set, plan);
+        self.view.learn(answer);
+        Ok(())
+    }
+
+    fn tell(&self, set: &ReplicaSet, plan: &Plan) {
+        for told in &plan.told {
+            self.hub.recorder.tell(set, told.weight, told.reason, told.message.as_str());
+        }
+        let fault = |status: &ReplicaSetStatus| {
+            let conditions = status.conditions.iter().flatten();
+            conditions
+                .into_iter()
+                .find(|one| one.type_ == "PreferencesValid")
+                .and_then(|one| one.message.clone())
+        };
+        let known = set.status.as_ref().and_then(fault);
+        if let Some(message) = fault(&plan.status).filter(|now| known.as_ref() != Some(now)) {
+            let weight = koinon_control::events::Weight::Warning;
+            self.hub.recorder.tell(set, weight, "PreferencesMalformed", message);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The federated ReplicaSet's status and placement, from its members'.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
+
+use super::plan::Seen;
+use crate::intent::Intent;
+use crate::placing::{Held, Placed, Spot, Wanted};
+use crate::rollout::Reach;
+use crate::writing::Has;
+
+/// Where the replicas are and what each cluster is doing, for the annotation.
+pub(super) fn placement(
+    wanted: &Wanted<'_>,
+    placed: &Placed,
+    members: &BTreeMap<String, Seen>,
+    before: Option<&Placement>,
+) -> Placement {
+    let mut clusters: BTreeMap<String, ClusterPlacement> = members
+        .iter()
+        .map(|(name, seen)| {
+            let last = before.and_then(|before| before.clusters.get(name));
+            (name.clone(), cluster(seen, placed.clusters.get(name), last))
+        })
+        .collect();
+    for name in wanted.preferences.clusters.keys().filter(|name| *name != "*") {
+        clusters.entry(name.clone()).or_insert_with(|| ClusterPlacement {
+            state: ClusterState::Unknown,
+            why: "it is no member of the federation; its preference holds once it joins".to_owned(),
+            ..ClusterPlacement::default()
+        });
+    }
+    Placement { observed_generation: wanted.generation, clusters }
+}
+
+fn cluster(seen: &Seen, spot: Option<&Spot>, last: Option<&ClusterPlacement>) -> ClusterPlacement {
+    let mut placement = ClusterPlacement::default();
+    let mut why = Vec::new();
+    if let Some(spot) = spot {
+        placement.desired = spot.share.replicas;
+        placement.overflow = spot.share.overflow;
+        placement.unschedulable = spot.stuck.unschedulable;
+        why.push(spot.share.reason.to_string());
+        why.extend(spot.held.map(held));
+    }
+    match (&seen.record, last) {
+        (Some(record), _) => {
+            placement.replicas = record.replicas;
+            placement.ready = record.ready;
+            placement.available = record.available;
+            placement.updated = if seen.has == Has::This { record.replicas } else { 0 };
+        }
+        // Nothing is known of it at the moment: what was known last stays.
+        (None, Some(last)) if seen.reach != Reach::Online => {
+            let ClusterPlacement { replicas, ready, available, updated, .. } = *last;
+            placement = ClusterPlacement { replicas, ready, available, updated, ..placement };
+        }
+        _ => {}
+    }
+    if let Some(refused) = &seen.refused {
+        why.push(format!("it {}", refused.message));
+    }
+    if let Some(failing) = seen.record.as_ref().and_then(|record| record.failing.as_ref()) {
+        why.push(format!("pods cannot be created: {}", failing.message));
+    }
+    placement.state = match seen.reach {
+        Reach::Offline => ClusterState::Offline,
+        Reach::Unsure => ClusterState::Unknown,
+        Reach::Online => {
+            let asked = seen.record.as_ref().map_or(0, |record| record.spec_replicas);
+            let settled = spot.is_some_and(|spot| spot.share.spec_replicas() == asked);
+            if settled && placement.available >= placement.desired {
+                ClusterState::Ready
+            } else {
+                ClusterState::Progressing
+            }
+        }
+    };
+    match seen.reach {
+        Reach::Online => {}
+        Reach::Unsure => why.push("nothing is known of it at the moment".to_owned()),
+        Reach::Offline => why.push("it is offline; the counts are the last ones known".to_owned()),
+    }
+    placement.why = why.join("; ");
+    placement
+}
+
+fn held(held: Held) -> String {
+    match held {
+        Held::Staying(count) => format!("{count} more stay until others are available elsewhere"),
+        Held::Coming(count) => format!("{count} of them come later, as more would be too many at a time"),
+        Held::WaitingThere(count) => {
+            format!("{count} of them come once the pods that wait there have found a node")
+        }
+    }
+}
+
+/// The summed status. Replicas that wait beyond a member's share are in no count, and offline members are not counted.
+pub(super) fn status(
+    now: Timestamp,
+    set: &ReplicaSet,
+    intent: &Intent,
+    placed: &Placed,
+    members: &BTreeMap<String, Seen>,
+) -> ReplicaSetStatus {
+    let (mut replicas, mut labeled, mut ready, mut available) = (0, 0, 0, 0);
+    for (name, seen) in members.iter().filter(|(_, seen)| seen.reach != Reach::Offline) {
+        let Some(record) = &seen.record else { continue };
+        let probes = placed.clusters.get(name).map_or(0, |spot| probes(spot, record.spec_replicas));
+        replicas += (record.replicas - probes).max(0);
+        labeled += (record.fully_labeled - probes).max(0);
+        ready += record.ready;
+        available += record.available;
+    }
+    let count = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
+    let conditions = conditions(now, set, intent, members);
+    ReplicaSetStatus {
+        replicas: count(replicas),
+        fully_labeled_replicas: Some(count(labeled)),
+        ready_replicas: Some(count(ready)),
+        available_replicas: Some(count(available)),
+        observed_generation: set.metadata.generation,
+        conditions: (!conditions.is_empty()).then_some(conditions),
+        terminating_replicas: set.status.as_ref().and_then(|status| status.terminating_replicas),
+    }
+}
+
+fn probes(spot: &Spot, asked: i64) -> i64 {
+    (asked - spot.share.replicas).max(0).min(spot.stuck.unschedulable)
+}
+
+fn conditions(
+    now: Timestamp,
+    set: &ReplicaSet,
+    intent: &Intent,
+    members: &BTreeMap<String, Seen>,
+) -> Vec<ReplicaSetCondition> {
+    let known = set.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let condition = |kind: &str, status: &str, reason: &str, message: String| {
+        let same = known.iter().find(|one| one.type_ == kind && one.status == status);
+        ReplicaSetCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            last_transition_time: same.and_then(|one| one.last_transition_time.clone()).or(Some(Time(now))),
+        }
+    };
+    let mut conditions = Vec::new();
+    if let Some(fault) = &intent.fault {
+        conditions.push(condition("PreferencesValid", "False", "Malformed", fault.clone()));
+    }
+    let failures: Vec<String> = members
+        .iter()
+        .filter_map(|(name, seen)| {
+            let refused = seen.refused.as_ref().map(|refused| refused.message.clone());
+            let failing = seen.record.as_ref().and_then(|record| record.failing.as_ref());
+            let message = refused.or_else(|| failing.map(|failing| failing.message.to_string()))?;
+            Some(format!("{name}: {message}"))
+        })
+        .collect();
+    if !failures.is_empty() {
+        conditions.push(condition("ReplicaFailure", "True", "FailedCreate", failures.join("; ")));
+    }
+    conditions
+}

@@ -1,0 +1,198 @@
+//! The role as a whole: what it follows, and who works on what.
+
+use futures::future::BoxFuture;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use koinon_api::names::workloads;
+use koinon_control::events::{self, Writer};
+use koinon_control::queue::{Queue, work};
+use koinon_control::{Clock, Key, View};
+use koinon_fleet::{ClusterId, Fleet, Phase};
+use kube::{Api, Client, ResourceExt as _};
+
+use crate::deletion::Deletions;
+use crate::hub::{Hub, Job, Options};
+use crate::members::{Change, Kind, Members};
+use crate::writing::Ledger;
+use crate::{deployments, replicasets};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// News of members come in swarms; a swarm is looked at once.
+const SWARM: Duration = Duration::from_millis(100);
+/// So many workloads are worked on at once; no member gets more calls at once than that.
+const AT_ONCE: usize = 16;
+
+/// Federated ReplicaSets and Deployments over a fleet.
+pub struct Workloads {
+    hub: Arc<Hub>,
+    federated: Federated,
+    replica_sets: replicasets::Controller,
+    deployments: deployments::Controller,
+    events: Writer,
+}
+
+/// The federation's own objects.
+#[derive(Clone)]
+struct Federated {
+    sets: Arc<View<ReplicaSet>>,
+    deployments: Arc<View<Deployment>>,
+}
+
+impl Workloads {
+    /// The role beside the federation's API server behind `federation`. The fleet must be the federation's members already:
+    /// who is not in it is no member.
+    pub fn new(options: Options, federation: Client, fleet: Arc<Fleet>, clock: Clock) -> Workloads {
+        let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
+        let ledger = Arc::new(Ledger::default());
+        let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
+        let federated = Federated::new(&queue, &deletions);
+        let (recorder, events) = events::recorder(federation.clone(), "koinon", clock.clone());
+        let (jobs, known) = (queue.clone(), federated.clone());
+        let members = Members::new(fleet, move |change| match change {
+            Change::Workload(kind, key) => {
+                if known.has(kind, key) {
+                    jobs.add_after((kind, key.clone()), SWARM);
+                }
+            }
+            Change::Knowledge => known.jobs().for_each(|job| jobs.add_after(job, SWARM)),
+        });
+        let hub = Arc::new(Hub { options, federation, clock, recorder, members, ledger, queue, deletions });
+        let replica_sets = replicasets::Controller::new(hub.clone(), federated.sets.clone());
+        let deployments =
+            deployments::Controller::new(hub.clone(), federated.deployments.clone(), federated.sets.clone());
+        Workloads { hub, federated, replica_sets, deployments, events }
+    }
+
+    /// Works until `shutdown` is ready.
+    pub fn run<'a>(self, shutdown: impl Future<Output = ()> + Send + 'a) -> BoxFuture<'a, ()> {
+        // Boxed here: then all of it is compiled once, with this crate, and not with every program that polls it.
+        self.run_until(Box::pin(shutdown))
+    }
+
+    fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Workloads { hub, federated, replica_sets, deployments, events } = self;
+            let handle = |(kind, key): Job| {
+                let (replica_sets, deployments) = (&replica_sets, &deployments);
+                async move {
+                    match kind {
+                        Kind::ReplicaSet => replica_sets.reconcile(&key).await,
+                        Kind::Deployment => deployments.reconcile(&key).await,
+                    }
+                }
+            };
+            let all_work = async {
+                // What was not listed yet is unknown: nothing is decided, and nothing deleted, on half a list.
+                federated.listed().await;
+                tokio::select! {
+                    never = work(&hub.queue, AT_ONCE, handle) => never,
+                    never = hub.deletions.run(|kind, key| federated.stays(kind, key)) => never,
+                }
+            };
+            tokio::select! {
+                () = shutdown => {}
+                never = hub.members.follow() => match never {},
+                never = federated.follow(&hub.federation) => match never {},
+                never = hear_of_members(&hub, &federated) => match never {},
+                never = all_work => match never {},
+                () = events.run() => {}
+            }
+        })
+    }
+}
+
+impl Federated {
+    fn new(queue: &Arc<Queue<Job>>, deletions: &Arc<Deletions>) -> Federated {
+        let (sets, deployments) = (View::<ReplicaSet>::new(), View::<Deployment>::new());
+        let (jobs, going) = (queue.clone(), deletions.clone());
+        sets.on_change(move |before, after| {
+            if let Some(set) = after.filter(|set| replicasets::is_federated(set)) {
+                going.see(Kind::ReplicaSet, &set.metadata);
+            }
+            let Some(set) = after.or(before) else { return };
+            jobs.add((Kind::ReplicaSet, Key::of(&**set)));
+            // A shadow that is edited or deleted is its Deployment's concern.
+            if set.annotations().contains_key(workloads::SHADOW) {
+                let owner = set.owner_references().iter().find(|owner| owner.kind == "Deployment");
+                let namespace = set.namespace().unwrap_or_default();
+                jobs_for(owner.map(|owner| Key::new(namespace, owner.name.as_str())), &jobs);
+            }
+        });
+        let (jobs, going) = (queue.clone(), deletions.clone());
+        deployments.on_change(move |before, after| {
+            if let Some(deployment) = after {
+                going.see(Kind::Deployment, &deployment.metadata);
+            }
+            if let Some(deployment) = after.or(before) {
+                jobs.add((Kind::Deployment, Key::of(&**deployment)));
+            }
+        });
+        Federated { sets, deployments }
+    }
+
+    async fn listed(&self) {
+        self.sets.listed().await;
+        self.deployments.listed().await;
+    }
+
+    async fn follow(&self, client: &Client) -> Infallible {
+        tokio::select! {
+            never = self.sets.follow(Api::all(client.clone())) => never,
+            never = self.deployments.follow(Api::all(client.clone())) => never,
+        }
+    }
+
+    fn has(&self, kind: Kind, key: &Key) -> bool {
+        match kind {
+            Kind::ReplicaSet => self.sets.get(key).is_some(),
+            Kind::Deployment => self.deployments.get(key).is_some(),
+        }
+    }
+
+    /// Whether there is such an object, and not on its way out.
+    fn stays(&self, kind: Kind, key: &Key) -> bool {
+        match kind {
+            Kind::ReplicaSet => {
+                self.sets.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
+            }
+            Kind::Deployment => {
+                self.deployments.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
+            }
+        }
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = Job> {
+        let sets = self.sets.all().into_iter().map(|set| (Kind::ReplicaSet, Key::of(&*set)));
+        let deployments = self.deployments.all().into_iter();
+        sets.chain(deployments.map(|deployment| (Kind::Deployment, Key::of(&*deployment))))
+    }
+}
+
+fn jobs_for(deployment: Option<Key>, queue: &Queue<Job>) {
+    if let Some(key) = deployment {
+        queue.add_after((Kind::Deployment, key), SWARM);
+    }
+}
+
+/// A member that comes, goes or changes its health concerns every workload, at once.
+async fn hear_of_members(hub: &Hub, federated: &Federated) -> Infallible {
+    let mut changes = hub.members.fleet.changes();
+    let mut known: Vec<(ClusterId, Phase)> = Vec::new();
+    loop {
+        changes.borrow_and_update();
+        let members = hub.members.fleet.members();
+        let now: Vec<_> = members.iter().map(|one| (one.name().clone(), one.state().phase)).collect();
+        if now != known {
+            known = now;
+            federated.jobs().for_each(|job| hub.queue.add(job));
+        }
+        if changes.changed().await.is_err() {
+            // The fleet is ours, so its sender is there.
+            std::future::pending::<()>().await;
+        }
+    }
+}

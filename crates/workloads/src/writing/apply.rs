@@ -1,0 +1,174 @@
+//! One object into one member: server-side apply of what is ours, and what to do when something is in the way.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::core::v1::Namespace;
+use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_fleet::MemberClient;
+use koinon_fleet::member::Error;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// One object in one member.
+pub(crate) struct Target<'a> {
+    pub(crate) client: &'a MemberClient,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// What a member keeps of what it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keep {
+    pub(crate) count: bool,
+    pub(crate) template: bool,
+}
+
+/// What the member has now, and how that came about.
+#[derive(Debug)]
+pub(crate) struct Applied<K> {
+    pub(crate) object: K,
+    /// It replaced something that was not ours.
+    pub(crate) overwrote: bool,
+}
+
+/// Why the member does not have it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Call(#[from] Error),
+    #[error("the object of this name there belongs to {0}: rename one of them")]
+    Belongs(String),
+    #[error("the object there selects other pods; it is removed without them, and made anew")]
+    Replacing,
+}
+
+impl Target<'_> {
+    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        self.client.namespaced(self.namespace)
+    }
+
+    /// Makes the member have what `manifest` says. An object that is ours already is repaired by force; one that is not
+    /// `known` to be ours is overwritten only after a look at it.
+    pub(crate) async fn apply<K>(&self, manifest: &Value, known: bool) -> Result<Applied<K>, Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let mut first = self.patch(manifest, known).await;
+        if first.as_ref().is_err_and(|error| error.code() == Some(404)) {
+            self.make_namespace().await?;
+            first = self.patch(manifest, known).await;
+        }
+        match first {
+            Ok(object) => Ok(Applied { object, overwrote: false }),
+            Err(error) if error.is_conflict() && !known => self.overwrite(manifest).await,
+            Err(error) if error.code() == Some(422) => {
+                self.remove_if_it_selects_others::<K>(manifest).await?;
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Like [`Target::apply`] for an object that is there and keeps some of what it has.
+    pub(crate) async fn apply_keeping<K>(&self, manifest: &Value, keep: Keep) -> Result<Applied<K>, Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + Debug
+            + Serialize,
+    {
+        // What only we own would be reset if we stopped to say it, so what is there is said again, provided that nobody
+        // changed it meanwhile.
+        let there: K = self.client.call(self.api().get(self.name)).await?;
+        let mut spec =
+            serde_json::to_value(&there).map(|mut object| object["spec"].take()).unwrap_or_default();
+        let mut manifest = manifest.clone();
+        if keep.count {
+            manifest["spec"]["replicas"] = spec["replicas"].take();
+        }
+        if keep.template {
+            manifest["spec"]["template"] = spec["template"].take();
+        }
+        manifest["metadata"]["resourceVersion"] = there.resource_version().into();
+        let object = self.patch(&manifest, true).await?;
+        Ok(Applied { object, overwrote: false })
+    }
+
+    async fn patch<K>(&self, manifest: &Value, force: bool) -> Result<K, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let params = PatchParams { force, ..PatchParams::apply(MANAGER) };
+        let api = self.api::<K>();
+        self.client.call(api.patch(self.name, &params, &Patch::Apply(manifest))).await
+    }
+
+    /// Somebody else made an object of this name and other content.
+    async fn overwrite<K>(&self, manifest: &Value) -> Result<Applied<K>, Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let there: Option<K> = self.client.call(self.api().get_opt(self.name)).await?;
+        let owners = there.iter().flat_map(|one| one.owner_references()).collect::<Vec<_>>();
+        if let Some(owner) = owners.into_iter().find(|owner| owner.controller == Some(true)) {
+            return Err(Failure::Belongs(format!("{} {}", owner.kind, owner.name)));
+        }
+        match self.patch(manifest, true).await {
+            Ok(object) => Ok(Applied { object, overwrote: true }),
+            Err(error) if error.code() == Some(422) => {
+                self.remove_if_it_selects_others::<K>(manifest).await?;
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What an object selects can never change: one that selects other pods is in the way. They stay.
+    async fn remove_if_it_selects_others<K>(&self, manifest: &Value) -> Result<(), Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let there: Option<Value> = self.raw::<K>().await?;
+        let Some(there) = there else { return Ok(()) };
+        if there["spec"]["selector"] == manifest["spec"]["selector"] {
+            return Ok(());
+        }
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            preconditions: Some(Preconditions {
+                uid: there["metadata"]["uid"].as_str().map(str::to_owned),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        self.client.call(self.api::<K>().delete(self.name, &params)).await?;
+        Err(Failure::Replacing)
+    }
+
+    async fn raw<K>(&self) -> Result<Option<Value>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let resource = kube::core::ApiResource::erase::<K>(&());
+        let api = self.client.dynamic::<kube::core::DynamicObject>(&resource, Some(self.namespace));
+        let there = self.client.call(api.get_opt(self.name)).await?;
+        Ok(there.and_then(|there| serde_json::to_value(there).ok()))
+    }
+
+    async fn make_namespace(&self) -> Result<(), Error> {
+        let labels = [(MANAGED_BY.to_owned(), MANAGER.to_owned())].into();
+        let metadata =
+            ObjectMeta { name: Some(self.namespace.into()), labels: Some(labels), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        match self.client.call(self.client.all().create(&params, &namespace)).await {
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Writes to members: all at once, none waits for another, and a slow one is left to itself.
+
+mod apply;
+mod ledger;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use koinon_control::Key;
+use koinon_control::events::{Recorder, Weight};
+use koinon_fleet::member::Class;
+use koinon_fleet::{Index, Member, Record};
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use self::apply::{Failure, Keep, Target};
+pub(crate) use self::ledger::{Has, Ledger, Place};
+use crate::members::Kind;
+
+/// Writes that take longer go on by themselves; whoever ordered them goes on without.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A kind that is written to members.
+pub(crate) trait Written:
+    Record<Object: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize>
+{
+    const KIND: Kind;
+    /// Stands for what the object says, apart from its count.
+    fn content(&self) -> u64;
+}
+
+/// Who decides the count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// We do.
+    Of(i64),
+    /// The member does.
+    AsItIs,
+}
+
+/// Where the pod template comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Template {
+    /// It is in the manifest, and known by this name where templates have names.
+    Said(Option<Arc<str>>),
+    /// The member keeps its own.
+    AsItIs,
+}
+
+impl Count {
+    fn ours(self) -> Option<i64> {
+        match self {
+            Count::Of(replicas) => Some(replicas),
+            Count::AsItIs => None,
+        }
+    }
+}
+
+/// One write.
+pub(crate) struct Order {
+    pub(crate) member: Arc<Member>,
+    pub(crate) key: Key,
+    /// What the object should be, with its count where that is ours.
+    pub(crate) manifest: Value,
+    /// Stands for the manifest, apart from its count.
+    pub(crate) content: u64,
+    pub(crate) count: Count,
+    pub(crate) template: Template,
+    pub(crate) why: Why,
+    /// The federated object, for events.
+    pub(crate) about: ObjectReference,
+}
+
+/// Why something is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It is not there yet.
+    New,
+    /// It was there, and somebody deleted it.
+    Deleted,
+    /// Something else is wanted.
+    Changed,
+    /// Somebody changed what is ours.
+    Drifted,
+}
+
+/// Carries writes out.
+pub(crate) struct Writer<R: Written> {
+    desk: Arc<Desk<R>>,
+    /// Ends with the writer, so that nobody writes who should not any more.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+struct Desk<R: Written> {
+    index: Arc<Index<R>>,
+    ledger: Arc<Ledger>,
+    recorder: Recorder,
+    done: Box<dyn Fn(&Key) + Send + Sync>,
+}
+
+impl<R: Written> Writer<R> {
+    /// A writer that calls `done` after a write that nobody waited for any more.
+    pub(crate) fn new(
+        index: Arc<Index<R>>,
+        ledger: Arc<Ledger>,
+        recorder: Recorder,
+        done: impl Fn(&Key) + Send + Sync + 'static,
+    ) -> Writer<R> {
+        let desk = Arc::new(Desk { index, ledger, recorder, done: Box::new(done) });
+        Writer { desk, tasks: Mutex::default() }
+    }
+
+    /// Sends all of them and waits until all are answered, but not for long.
+    pub(crate) async fn carry_out(&self, orders: Vec<Order>) {
+        let (running, mut all_done) = mpsc::channel::<()>(1);
+        let left_alone = Arc::new(AtomicBool::new(false));
+        {
+            let mut tasks = self.tasks.lock();
+            while tasks.try_join_next().is_some() {}
+            for order in orders {
+                let (desk, running, left_alone) = (self.desk.clone(), running.clone(), left_alone.clone());
+                desk.ledger.send(&order.place::<R>(), order.count.ours());
+                tasks.spawn(async move {
+                    let key = order.key.clone();
+                    desk.carry_out(order).await;
+                    drop(running);
+                    if left_alone.load(Ordering::Acquire) {
+                        (desk.done)(&key);
+                    }
+                });
+            }
+        }
+        drop(running);
+        // Nobody ever sends: it ends when the last one is done.
+        let _ = tokio::time::timeout(PATIENCE, all_done.recv()).await;
+        // Set before anybody looks again: what was answered until then is seen, what comes later is told.
+        left_alone.store(true, Ordering::Release);
+    }
+}
+
+impl Order {
+    fn place<R: Written>(&self) -> Place {
+        (R::KIND, self.key.clone(), self.member.name().clone())
+    }
+}
+
+impl<R: Written> Desk<R> {
+    async fn carry_out(&self, order: Order) {
+        let place = order.place::<R>();
+        let target =
+            Target { client: order.member.client(), namespace: &order.key.namespace, name: &order.key.name };
+        let there = matches!(order.why, Why::Changed | Why::Drifted);
+        let keep = Keep { count: order.count == Count::AsItIs, template: order.template == Template::AsItIs };
+        let outcome = if there && (keep.count || keep.template) {
+            target.apply_keeping::<R::Object>(&order.manifest, keep).await
+        } else {
+            target.apply::<R::Object>(&order.manifest, there).await
+        };
+        match outcome {
+            Ok(applied) => {
+                let actual = R::fold(&applied.object).map_or(order.content, |record| record.content());
+                let template = match &order.template {
+                    Template::Said(name) => name.clone(),
+                    Template::AsItIs => None,
+                };
+                self.ledger.taken(&place, order.content, actual, order.count.ours(), template);
+                self.index.learn(order.member.name(), &applied.object);
+                self.tell(&order, applied.overwrote);
+                self.ledger.answered(&place);
+            }
+            Err(failure) => {
+                self.failed(&order, &place, &failure);
+                self.ledger.answered(&place);
+            }
+        }
+    }
+
+    fn tell(&self, order: &Order, overwrote: bool) {
+        let (kind, name) = (R::KIND.as_str(), order.member.name());
+        let told = match order.why {
+            _ if overwrote => Some((
+                Weight::Warning,
+                "Overwritten",
+                format!(
+                    "cluster {name} had another {kind} of this name: it was overwritten, and its pods stay"
+                ),
+            )),
+            Why::Deleted => Some((
+                Weight::Normal,
+                "Recreated",
+                format!("created again in cluster {name}: somebody deleted it there"),
+            )),
+            Why::Drifted => Some((
+                Weight::Normal,
+                "Repaired",
+                format!("put right in cluster {name}: somebody changed there what comes from here"),
+            )),
+            Why::New | Why::Changed => None,
+        };
+        if let Some((weight, reason, message)) = told {
+            self.recorder.tell_about(order.about.clone(), weight, reason, message);
+        }
+    }
+
+    fn failed(&self, order: &Order, place: &Place, failure: &Failure) {
+        let name = order.member.name();
+        let refused = match failure {
+            Failure::Call(error) => error.class() == Class::Terminal,
+            Failure::Belongs(_) => true,
+            Failure::Replacing => false,
+        };
+        tracing::debug!(member = %name, key = %order.key, %failure, "a write failed");
+        if refused {
+            let message = match failure {
+                Failure::Call(error) => error.failure.to_string(),
+                other => other.to_string(),
+            };
+            self.ledger.refused(place, order.content, &message);
+            let told = format!("cluster {name}: {message}");
+            self.recorder.tell_about(order.about.clone(), Weight::Warning, "Refused", told);
+        }
+        if let Failure::Replacing = failure {
+            let told = format!(
+                "cluster {name} had another {} of this name that selects other pods: it is replaced, and its pods stay",
+                R::KIND.as_str()
+            );
+            self.recorder.tell_about(order.about.clone(), Weight::Warning, "Overwritten", told);
+        }
+    }
+}

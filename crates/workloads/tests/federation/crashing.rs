@@ -1,0 +1,82 @@
+//! The role dies after every single one of its writes; whoever comes next finishes, and then there is silence.
+
+use std::time::Duration;
+
+use crate::harness::{DEPLOY, Deploy, WEB, World};
+
+/// Longer than the longest pause after which something happens by itself.
+const QUIET: Duration = Duration::from_secs(65);
+const END: &str = "a=6 b=2/4";
+
+async fn scenario(world: &World) {
+    world.create_set(8, Some(r#"{"rebalance":true}"#)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_every_write() {
+    let world = World::new(&[("a", 110), ("b", 2)]).await;
+    scenario(&world).await;
+    world.until_layout(WEB, END).await;
+    world.rest_for(QUIET).await;
+    let writes = world.log.writes().len();
+    assert!(writes > 4, "{:#?}", world.log.writes());
+    drop(world);
+    for at in 1..=writes {
+        let mut world = World::new(&[("a", 110), ("b", 2)]).await;
+        world.log.die_after(at);
+        scenario(&world).await;
+        // Long enough for the write to come, and to be missed.
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        world.kill().await;
+        world.start().await;
+        world.until_layout(WEB, END).await;
+        world.rest_for(QUIET).await;
+        let web = world.federation.get(WEB).await.unwrap();
+        assert_eq!(web["status"]["replicas"], 8, "after write {at}");
+        assert_eq!(web["status"]["availableReplicas"], 8, "after write {at}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_every_write_of_a_rollout() {
+    let update = async |world: &World| {
+        let containers = serde_json::json!([{"name": "web", "image": "web:2"}]);
+        let change = serde_json::json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        world.federation.patch(DEPLOY, change).await;
+    };
+    let deploy = || Deploy { replicas: 4, ..Deploy::default() };
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_deployment(deploy()).await;
+    world.until_layout(DEPLOY, "a=2 b=2").await;
+    world.rest_for(QUIET).await;
+    let before = world.log.writes().len();
+    update(&world).await;
+    world.rest_for(QUIET).await;
+    let writes = world.log.writes().len() - before;
+    drop(world);
+    for at in 1..=writes {
+        let mut world = World::new(&[("a", 110), ("b", 110)]).await;
+        world.create_deployment(deploy()).await;
+        world.until_layout(DEPLOY, "a=2 b=2").await;
+        world.until(DEPLOY, "it is counted", |web| web["status"]["availableReplicas"] == 4).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world.log.die_after(world.log.writes().len() + at);
+        update(&world).await;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        world.kill().await;
+        world.start().await;
+        world.rest_for(QUIET).await;
+        for site in world.members.values() {
+            let found = site.get(DEPLOY).await.unwrap();
+            let image = &found["spec"]["template"]["spec"]["containers"][0]["image"];
+            assert_eq!(image, "web:2", "after write {at}");
+        }
+        let web = world.federation.get(DEPLOY).await.unwrap();
+        assert_eq!(web["status"]["updatedReplicas"], 4, "after write {at}");
+        assert_eq!(web["status"]["availableReplicas"], 4, "after write {at}");
+        assert_eq!(
+            web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2",
+            "after write {at}"
+        );
+    }
+}

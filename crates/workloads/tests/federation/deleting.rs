@@ -1,0 +1,91 @@
+//! Deletions: members' objects stay, unless it is said that they go too.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{WEB, World};
+
+const RECORDS: &str = "/api/v1/namespaces/koinon-system/configmaps";
+
+async fn world() -> World {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(r#"{"rebalance":true}"#)).await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    world
+}
+
+async fn until_no_records(world: &World) {
+    let gone = |list: &serde_json::Value| {
+        let mut items = list["items"].as_array().into_iter().flatten();
+        !items.any(|one| one["metadata"]["name"].as_str().unwrap().starts_with("deletion-"))
+    };
+    world.until(RECORDS, "nothing is left to delete", gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_objects_stay_and_are_taken_over_again() {
+    let world = world().await;
+    for propagation in ["Background", "Orphan"] {
+        world.federation.delete(WEB, propagation).await;
+        world.until(WEB, "it is gone", |web| web.is_null()).await;
+        world.rest().await;
+        world.until_layout(WEB, "a=4 b=4").await;
+        world.create_set(10, Some(r#"{"rebalance":true}"#)).await;
+        world.until_layout(WEB, "a=5 b=5").await;
+        world.federation.patch(WEB, json!({"spec": {"replicas": 8}})).await;
+        world.until_layout(WEB, "a=4 b=4").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_they_go_too_also_where_a_member_is_away() {
+    let mut world = world().await;
+    world.members["b"].wire.cut();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.federation.delete(WEB, "Foreground").await;
+    world.until(WEB, "it is gone", |web| web.is_null()).await;
+    world.until_layout(WEB, "b=4").await;
+    // Long after, and by somebody who never saw it.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    world.kill().await;
+    world.start().await;
+    world.members["b"].wire.heal();
+    world.until_layout(WEB, "").await;
+    until_no_records(&world).await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_annotation_they_go_too_even_if_nobody_was_there_to_see_it() {
+    let mut world = world().await;
+    world
+        .federation
+        .patch(WEB, json!({"metadata": {"annotations": {"koinon.dev/cascade": "members"}}}))
+        .await;
+    world
+        .until(WEB, "it is kept until that is written down", |web| !web["metadata"]["finalizers"].is_null())
+        .await;
+    world.kill().await;
+    world.federation.delete(WEB, "Background").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.start().await;
+    world.until_layout(WEB, "").await;
+    world.until(WEB, "it is gone", |web| web.is_null()).await;
+    until_no_records(&world).await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_made_again_takes_over_what_was_to_go() {
+    let world = world().await;
+    world.members["b"].wire.cut();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.federation.delete(WEB, "Foreground").await;
+    world.until_layout(WEB, "b=4").await;
+    world.create_set(8, Some(r#"{"rebalance":true}"#)).await;
+    until_no_records(&world).await;
+    world.members["b"].wire.heal();
+    world.until_layout(WEB, "a=4 b=4").await;
+    world.rest().await;
+}

@@ -1,0 +1,164 @@
+//! Members that refuse, objects in the way, hands that meddle, and input that makes no sense.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{PREFERENCES, SETS, WEB, World, placement, set};
+
+const EVEN: &str = r#"{"rebalance":true}"#;
+
+#[tokio::test(start_paused = true)]
+async fn replicas_go_elsewhere_while_a_member_refuses_and_come_back() {
+    let world = World::new(&[("a", 110), ("b", 110), ("c", 110)]).await;
+    world.members["c"]
+        .wire
+        .refuse(|method, path| (method == Method::PATCH && path.contains("replicasets")).then_some(403));
+    world.create_set(12, Some(EVEN)).await;
+    world.until_layout(WEB, "a=6 b=6").await;
+    world.until_event("Refused: cluster c: refused: no such thing here").await;
+    let web = world.until(WEB, "the failure shows", |web| !web["status"]["conditions"].is_null()).await;
+    assert_eq!(web["status"]["conditions"][0]["type"], "ReplicaFailure");
+    assert!(placement(&web)["clusters"]["c"]["why"].as_str().unwrap().contains("no such thing here"));
+    world.members["c"].wire.accept();
+    world.until_layout(WEB, "a=4 b=4 c=4").await;
+    world.until(WEB, "the failure is over", |web| web["status"]["conditions"].is_null()).await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_is_overwritten_and_its_pods_stay() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    // One that selects the same pods, and one that does not.
+    let mut same = set("web", 3, None);
+    same["spec"]["template"]["spec"]["containers"][0]["image"] = "old:1".into();
+    world.members["a"].create(SETS, same).await;
+    let mut other = set("web", 2, None);
+    other["spec"]["selector"]["matchLabels"] = json!({"app": "else"});
+    other["spec"]["template"]["metadata"]["labels"] = json!({"app": "else"});
+    world.members["b"].create(SETS, other).await;
+    world.until_layout(WEB, "a=3 b=2").await;
+    world.create_set(8, Some(EVEN)).await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    world.until_event("Overwritten: cluster a had another ReplicaSet of this name").await;
+    world
+        .until_event("Overwritten: cluster b had another ReplicaSet of this name that selects other pods")
+        .await;
+    let pods = |site: &str, app: &str| {
+        let path = format!("/api/v1/namespaces/default/pods?labelSelector=app={app}");
+        let site = &world.members[site];
+        async move { site.get(&path).await.unwrap()["items"].as_array().unwrap().clone() }
+    };
+    let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+    let adopted = pods("a", "web").await;
+    assert_eq!(adopted.iter().filter(|pod| image(pod) == "old:1").count(), 3, "adopted, and not replaced");
+    assert_eq!(pods("b", "else").await.len(), 2, "left to themselves");
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_somebody_there_is_left_alone() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    world.members["b"].create(maps, json!({"metadata": {"name": "shop"}})).await;
+    let shop = world.members["b"].get(&format!("{maps}/shop")).await.unwrap();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "shop", "uid": shop["metadata"]["uid"], "controller": true});
+    let mut owned = set("web", 1, None);
+    owned["metadata"]["ownerReferences"] = json!([owner]);
+    world.members["b"].create(SETS, owned).await;
+    world.create_set(4, Some(EVEN)).await;
+    world.until_event("Refused: cluster b: the object of this name there belongs to ConfigMap shop").await;
+    world.until_layout(WEB, "a=4 b=1").await;
+    world.members["b"].delete(WEB, "Background").await;
+    world.until_layout(WEB, "a=2 b=2").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_hands_change_is_put_right_and_what_is_theirs_is_left() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(EVEN)).await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    world.members["a"].delete(WEB, "Orphan").await;
+    world.until_event("Recreated: created again in cluster a").await;
+    world.until_layout(WEB, "a=4 b=4").await;
+
+    world.members["b"].patch(WEB, json!({"spec": {"replicas": 1}})).await;
+    world.until_event("Repaired: put right in cluster b").await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    let container = json!([{"name": "web", "image": "evil:1"}]);
+    world.members["b"].patch(WEB, json!({"spec": {"template": {"spec": {"containers": container}}}})).await;
+    let repaired = async {
+        loop {
+            let found = world.members["b"].get(WEB).await.unwrap();
+            if found["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1" {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(600), repaired).await.unwrap();
+    assert_eq!(found["metadata"]["labels"]["app.kubernetes.io/managed-by"], "koinon");
+    assert_eq!(found["metadata"]["labels"]["team"], "blue");
+
+    world.members["b"].patch(WEB, json!({"metadata": {"annotations": {"local": "yes"}}})).await;
+    world.rest().await;
+    let found = world.members["b"].get(WEB).await.unwrap();
+    assert_eq!(found["metadata"]["annotations"]["local"], "yes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_cannot_be_created_count_as_no_room() {
+    let world = World::new(&[("a", 110), ("b", 110), ("c", 110)]).await;
+    let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "6"}}});
+    world.members["c"].create("/api/v1/namespaces/default/resourcequotas", quota).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.create_set(50, Some(EVEN)).await;
+    world.until_layout(WEB, "a=22 b=22 c=6/8").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn preferences_that_make_no_sense_change_nothing_and_are_explained() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(EVEN)).await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    let bad = r#"{"clusters":{"a":{"weigth":1}}}"#;
+    let change = json!({"metadata": {"annotations": {PREFERENCES: bad}}, "spec": {"replicas": 20}});
+    world.federation.patch(WEB, change).await;
+    let event = world.until_event("PreferencesMalformed: ").await;
+    assert!(event.contains("clusters.a.weigth is not known"), "{event}");
+    world.members["a"].delete(WEB, "Background").await;
+    world.rest().await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    let web = world.federation.get(WEB).await.unwrap();
+    assert_eq!(web["status"]["conditions"][0]["type"], "PreferencesValid");
+    assert_eq!(web["status"]["conditions"][0]["status"], "False");
+    let good = r#"{"clusters":{"a":{"weight":1},"mars":{"weight":5}}}"#;
+    world.federation.patch(WEB, json!({"metadata": {"annotations": {PREFERENCES: good}}})).await;
+    world.until_layout(WEB, "a=20 b=0").await;
+    let web = world.until(WEB, "the fault is gone", |web| web["status"]["conditions"].is_null()).await;
+    let mars = &placement(&web)["clusters"]["mars"]["why"];
+    assert!(mars.as_str().unwrap().contains("no member of the federation"), "{mars}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_namespace_is_made_and_a_members_own_count_is_left() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.federation.create("/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
+    let mut web = set("web", 6, Some(EVEN));
+    web["metadata"]["annotations"]["koinon.dev/replicas"] = "member".into();
+    world.federation.create("/apis/apps/v1/namespaces/shop/replicasets", web).await;
+    let path = "/apis/apps/v1/namespaces/shop/replicasets/web";
+    world.until_layout(path, "a=3 b=3").await;
+    // What an autoscaler in the member would do.
+    world.members["b"].patch(&format!("{path}/scale"), json!({"spec": {"replicas": 5}})).await;
+    world.until_layout(path, "a=3 b=5").await;
+    world.federation.patch(path, json!({"spec": {"minReadySeconds": 1}})).await;
+    world.rest().await;
+    world.until_layout(path, "a=3 b=5").await;
+    let there = world.members["b"].get(path).await.unwrap();
+    assert_eq!(there["spec"]["minReadySeconds"], 1);
+    world.until(path, "all are counted", |web| web["status"]["replicas"] == 8).await;
+}
