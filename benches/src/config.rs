@@ -54,26 +54,27 @@ pub(crate) async fn run(rounds: usize) -> Result<String> {
         furnish(site, &contexts, &kubeconfig).await?;
     }
     let (leader, followers) = sites.split_first().context("there is a leader")?;
-    let (mut at_once, mut in_turn) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        at_once.push(bare(followers, 1_000 + round as u64).await?);
-        in_turn.push(one_after_another(followers, 2_000 + round as u64).await?);
-    }
-
     let federator = Config::new(Options::default(), leader.client.clone(), by_kubeconfig(), Clock::default());
     let mut lead = federator.lead();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let task = tokio::spawn(federator.run(async { drop(stopped.await) }));
-    lead.wait_for(|lead| matches!(lead, Lead::As(_))).await?;
-    for site in followers {
-        arrived(site, 0).await?;
-    }
-    let (mut sent, mut acknowledged) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
-        let (from_sending, from_answer) = federated(leader, followers, 3_000 + round as u64).await?;
+    let (mut at_once, mut in_turn, mut sent, mut acknowledged) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // In turns, so that a noisy moment of the machine meets both. Bare writes would be put right by a leader.
+    for round in 0..u64::try_from(rounds)? {
+        set_leader(leader, false).await?;
+        lead.wait_for(|lead| *lead == Lead::No).await?;
+        at_once.push(bare(followers, 1_000 + round).await?);
+        in_turn.push(one_after_another(followers, 2_000 + round).await?);
+        set_leader(leader, true).await?;
+        lead.wait_for(|lead| matches!(lead, Lead::As(_))).await?;
+        edit(leader, 3_000 + round).await?;
+        for site in followers {
+            arrived(site, 3_000 + round).await?;
+        }
+        let (from_sending, from_answer) = federated(leader, followers, 4_000 + round).await?;
         sent.push(from_sending);
         acknowledged.push(from_answer);
-        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     drop(stop);
     task.await?;
@@ -82,7 +83,7 @@ pub(crate) async fn run(rounds: usize) -> Result<String> {
     let (sent, acknowledged) = (median(sent), median(acknowledged));
     let mut table = format!(
         "# Configuration federation beside bare writes\n\nAn edit and {} followers that answer, and one that never does. Medians of \
-         {rounds} rounds on one machine, each cluster a process of its own, every write durable.\nMade by `cargo run \
+         {rounds} rounds in turns on one machine, each cluster a process of its own, every write durable.\nMade by `cargo run \
          --release -p koinon-benches -- config`.\n\n| until all that answer have it | time | beside bare writes |\n|---|---:|---:|\n",
         followers.len()
     );
@@ -184,6 +185,16 @@ async fn furnish(site: &Site, contexts: &[&str], kubeconfig: &Kubeconfig) -> Res
 async fn edit(site: &Site, interval: u64) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"refreshInterval": interval}}));
     site.configs.patch("gc-1", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+async fn set_leader(site: &Site, leads: bool) -> Result<()> {
+    let path =
+        format!("/apis/amko.vmware.com/v1alpha1/namespaces/{NAMESPACE}/amkoclusters/amkocluster-federation");
+    let body = serde_json::to_vec(&json!({"spec": {"isLeader": leads}}))?;
+    let request =
+        http::Request::patch(path).header("content-type", "application/merge-patch+json").body(body)?;
+    site.client.request::<Value>(request).await?;
     Ok(())
 }
 

@@ -44,7 +44,7 @@ enum Subject {
     /// An edit on its way to 20 followers, beside bare writes.
     Config {
         /// How often it is measured; the table shows medians.
-        #[arg(long, default_value_t = 21)]
+        #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
     /// Custom-resource sync, beside a bare client that makes the same writes.
