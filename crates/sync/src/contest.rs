@@ -1,7 +1,8 @@
 //! What we wrote before: so that a server that shapes what it is given is not asked twice, and somebody else who
 //! keeps writing the same thing is not fought at full speed.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -15,10 +16,16 @@ const PEACE: Duration = Duration::from_secs(600);
 /// So many times in a row are no accident.
 const NOTABLE: u32 = 4;
 
-/// What was written, by key.
+/// What was written, by a print of its key: there is an entry for each object of a first sync.
 #[derive(Default)]
 pub(crate) struct Contest {
-    written: Mutex<BTreeMap<Key, Written>>,
+    written: Mutex<HashMap<u64, Written>>,
+}
+
+fn print(key: &Key) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
 }
 
 struct Written {
@@ -45,13 +52,13 @@ impl Contest {
     /// Whether what is there now is what the server made of the same source before.
     pub(crate) fn is_settled(&self, key: &Key, from: u64, now: u64) -> bool {
         let written = self.written.lock();
-        written.get(key).is_some_and(|last| last.shaped && last.from == from && last.result == now)
+        written.get(&print(key)).is_some_and(|last| last.shaped && last.from == from && last.result == now)
     }
 
     /// What is there now (0 for nothing) should change: may it?
     pub(crate) fn judge(&self, key: &Key, from: u64, now: u64) -> Verdict {
         let written = self.written.lock();
-        match written.get(key) {
+        match written.get(&print(key)) {
             Some(last) if last.from != from => Verdict::Write,
             Some(last) if last.shaped && last.result == now => Verdict::Settled,
             Some(last) => match (last.at + last.pause()).checked_duration_since(Instant::now()) {
@@ -65,17 +72,19 @@ impl Contest {
     /// Remembers a write. Gives back how often in a row it was undone, if that is worth telling.
     pub(crate) fn note(&self, key: &Key, from: u64, result: u64, shaped: bool) -> Option<u32> {
         let mut written = self.written.lock();
-        let again = match written.get(key) {
+        let again = match written.get(&print(key)) {
             Some(last) if last.from == from && !last.is_peaceful() => last.again.saturating_add(1),
             _ => 0,
         };
-        written.insert(key.clone(), Written { from, result, at: Instant::now(), again, shaped });
+        written.insert(print(key), Written { from, result, at: Instant::now(), again, shaped });
         (again >= NOTABLE && again.is_power_of_two()).then_some(again)
     }
 
     /// Forgets what nobody disputed for a while.
     pub(crate) fn tidy(&self) {
-        self.written.lock().retain(|_, last| last.shaped || !last.is_peaceful());
+        let mut written = self.written.lock();
+        written.retain(|_, last| last.shaped || !last.is_peaceful());
+        written.shrink_to_fit();
     }
 }
 

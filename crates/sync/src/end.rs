@@ -8,7 +8,7 @@ use koinon_control::Key;
 use koinon_control::call;
 use kube::api::ListParams;
 use kube::core::Request;
-use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -16,7 +16,7 @@ use crate::access::Access;
 use crate::follow::{Page, Source};
 use crate::names;
 use crate::record::{Record, Wire};
-use crate::side::Side;
+use crate::side::{Name, Side};
 
 /// One side of one CRD.
 pub(crate) struct End {
@@ -39,7 +39,7 @@ pub(crate) struct End {
 pub(crate) enum Deleted {
     Gone,
     /// Something still holds it.
-    Terminating(Key, Record),
+    Terminating(Record),
 }
 
 impl End {
@@ -95,24 +95,17 @@ impl End {
 
     /// Deletes this very object.
     pub(crate) async fn delete(&self, key: &Key, uid: &str) -> Result<Deleted, call::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Answer {
-            Object(Box<Wire>),
-            Status(serde::de::IgnoredAny),
-        }
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
         let request = http::Request::delete(format!("{}/{}", self.collection(key), key.name))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(options.to_string().into_bytes())
             .expect("names of objects make a path");
-        match self.access.send(request).await? {
-            Answer::Object(wire) => {
-                let (key, record) = wire.keep();
-                Ok(if record.terminating { Deleted::Terminating(key, record) } else { Deleted::Gone })
-            }
-            Answer::Status(_) => Ok(Deleted::Gone),
-        }
+        let answer: Box<RawValue> = self.access.send(request).await?;
+        // What is gone at once is answered with a Status, and what something still holds with itself.
+        Ok(match serde_json::from_str::<Wire>(answer.get()).map(Wire::keep) {
+            Ok((_, record)) if record.terminating => Deleted::Terminating(record),
+            Ok(_) | Err(_) => Deleted::Gone,
+        })
     }
 
     /// Looks at one object, past the watch.
@@ -130,7 +123,7 @@ impl End {
     }
 
     /// Looks at one object and takes it in. Gives back its key if that brought news.
-    pub(crate) async fn refresh(&self, key: &Key) -> Result<Option<Key>, call::Error> {
+    pub(crate) async fn refresh(&self, key: &Name) -> Result<Option<Name>, call::Error> {
         Ok(match self.peek(key).await? {
             (_, Some(record)) => self.side.learn(key.clone(), record),
             (version, None) => self.side.missed(key, version),

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::contest::Contest;
+use crate::side::Name;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -34,10 +35,10 @@ impl Direction {
 /// Work in one direction. One that is stuck does not hold up the other.
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
-    pub(crate) queue: Queue<Key>,
+    pub(crate) queue: Queue<Name>,
     pub(crate) contest: Contest,
-    waiting: Mutex<BTreeMap<Key, Instant>>,
-    failing: Mutex<BTreeMap<Key, String>>,
+    waiting: Mutex<BTreeMap<Name, Instant>>,
+    failing: Mutex<BTreeMap<Name, String>>,
 }
 
 impl Lane {
@@ -51,7 +52,7 @@ impl Lane {
         }
     }
 
-    pub(crate) fn add(&self, key: Key) {
+    pub(crate) fn add(&self, key: Name) {
         self.waiting.lock().entry(key.clone()).or_insert_with(Instant::now);
         self.queue.add(key);
     }
@@ -67,7 +68,7 @@ impl Lane {
         Next::Done
     }
 
-    pub(crate) fn failed(&self, key: &Key, why: String) {
+    pub(crate) fn failed(&self, key: &Name, why: String) {
         self.failing.lock().insert(key.clone(), why);
     }
 

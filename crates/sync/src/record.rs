@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use koinon_control::Key;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::plan::Object;
@@ -20,8 +21,17 @@ pub(crate) trait Item: DeserializeOwned + Clone + Send + 'static {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Wire {
     metadata: Metadata,
-    spec: Option<Box<RawValue>>,
-    status: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "text")]
+    spec: Text,
+    #[serde(default, deserialize_with = "text")]
+    status: Text,
+}
+
+/// JSON, as the server wrote it. What an original and its copy have in common is kept once.
+type Text = Option<Arc<str>>;
+
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Text, D::Error> {
+    Ok(Option::<&'de RawValue>::deserialize(from)?.map(|raw| raw.get().into()))
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -37,8 +47,10 @@ struct Metadata {
     #[serde(default)]
     generation: i64,
     deletion_timestamp: Option<IgnoredAny>,
-    labels: Option<Box<RawValue>>,
-    annotations: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "text")]
+    labels: Text,
+    #[serde(default, deserialize_with = "text")]
+    annotations: Text,
 }
 
 impl Item for Wire {
@@ -77,21 +89,20 @@ pub(crate) struct Record {
     pub(crate) version: u64,
     generation: i64,
     pub(crate) terminating: bool,
-    labels: Option<Box<RawValue>>,
-    annotations: Option<Box<RawValue>>,
-    spec: Option<Box<RawValue>>,
-    status: Option<Box<RawValue>>,
+    labels: Text,
+    annotations: Text,
+    spec: Text,
+    status: Text,
 }
 
 impl Record {
     /// The object, parsed.
     pub(crate) fn open(&self) -> Object {
-        let pairs = |text: &Option<Box<RawValue>>| -> BTreeMap<String, String> {
-            text.as_ref().and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
+        let pairs = |text: &Text| -> BTreeMap<String, String> {
+            text.as_ref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
         };
-        let tree = |text: &Option<Box<RawValue>>| {
-            text.as_ref().map(|text| serde_json::from_str(text.get()).expect("a raw value is JSON"))
-        };
+        let tree =
+            |text: &Text| text.as_ref().map(|text| serde_json::from_str(text).expect("a raw value is JSON"));
         Object {
             uid: self.uid.to_string(),
             version: self.version.to_string(),
@@ -104,8 +115,23 @@ impl Record {
         }
     }
 
+    /// Keeps what is the same in both once.
+    pub(crate) fn share_with(&mut self, other: &Record) {
+        let pairs = [
+            (&mut self.labels, &other.labels),
+            (&mut self.annotations, &other.annotations),
+            (&mut self.spec, &other.spec),
+            (&mut self.status, &other.status),
+        ];
+        for (ours, theirs) in pairs {
+            if ours == theirs {
+                ours.clone_from(theirs);
+            }
+        }
+    }
+
     pub(crate) fn label(&self, key: &str) -> Option<String> {
-        let labels: BTreeMap<String, String> = serde_json::from_str(self.labels.as_ref()?.get()).ok()?;
+        let labels: BTreeMap<String, String> = serde_json::from_str(self.labels.as_ref()?).ok()?;
         labels.get(key).cloned()
     }
 
@@ -128,11 +154,11 @@ impl Record {
     }
 }
 
-fn print<const N: usize>(parts: [&Option<Box<RawValue>>; N], uid: &str) -> u64 {
+fn print<const N: usize>(parts: [&Text; N], uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
     for part in parts {
-        part.as_ref().map(|part| part.get()).hash(&mut hasher);
+        part.hash(&mut hasher);
     }
     hasher.finish()
 }

@@ -26,6 +26,9 @@ impl Look {
     }
 }
 
+/// A key that is kept once, wherever it is needed.
+pub(crate) type Name = Arc<Key>;
+
 /// The objects of one CRD on one side. Whatever changes it gives back the keys that changed.
 #[derive(Default)]
 pub(crate) struct Side {
@@ -34,15 +37,15 @@ pub(crate) struct Side {
 
 #[derive(Default)]
 struct State {
-    objects: BTreeMap<Key, Arc<Record>>,
+    objects: BTreeMap<Name, Arc<Record>>,
     /// Objects that we wrote and the watch has not shown yet, by version.
-    ahead: BTreeMap<u64, Key>,
+    ahead: BTreeMap<u64, Name>,
     /// Of everything up to this version the watch has told.
     seen: u64,
     /// How many complete lists there were.
     lists: u64,
     /// Objects that had a status and lost it, by the UID they had then.
-    cleared: BTreeMap<Key, Box<str>>,
+    cleared: BTreeMap<Name, Box<str>>,
 }
 
 impl Side {
@@ -53,6 +56,12 @@ impl Side {
             Some(record) => Look::Known(record.clone()),
             None => Look::Absent,
         }
+    }
+
+    /// The object as it is kept, under the name that is kept with it.
+    pub(crate) fn kept(&self, key: &Key) -> Option<(Name, Arc<Record>)> {
+        let state = self.state.lock();
+        state.objects.get_key_value(key).map(|(name, record)| (name.clone(), record.clone()))
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -73,7 +82,7 @@ impl Side {
         self.state.lock().objects.values().filter(|record| wanted(record)).count()
     }
 
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<Name> {
         self.state.lock().objects.keys().cloned().collect()
     }
 
@@ -83,7 +92,7 @@ impl Side {
     }
 
     /// Takes in the answer to a write of ours, or a closer look at one object.
-    pub(crate) fn learn(&self, key: Key, record: Record) -> Option<Key> {
+    pub(crate) fn learn(&self, key: Name, record: Record) -> Option<Name> {
         let mut state = self.state.lock();
         // Of this the watch has told already; it may even have shown the end of it.
         if record.version <= state.seen {
@@ -98,7 +107,7 @@ impl Side {
     }
 
     /// Takes in that this very object is gone.
-    pub(crate) fn forget(&self, key: &Key, uid: &str) -> Option<Key> {
+    pub(crate) fn forget(&self, key: &Name, uid: &str) -> Option<Name> {
         let mut state = self.state.lock();
         let known = state.objects.get(key)?;
         (*known.uid == *uid).then(|| {
@@ -108,7 +117,7 @@ impl Side {
     }
 
     /// Takes in that a list of this version did not have the object.
-    pub(crate) fn missed(&self, key: &Key, version: u64) -> Option<Key> {
+    pub(crate) fn missed(&self, key: &Name, version: u64) -> Option<Name> {
         let mut state = self.state.lock();
         let known = state.objects.get(key)?;
         (known.version <= version).then(|| {
@@ -118,7 +127,7 @@ impl Side {
     }
 
     /// Takes over a complete list.
-    pub(crate) fn replace(&self, version: u64, list: Vec<(Key, Record)>) -> Vec<Key> {
+    pub(crate) fn replace(&self, version: u64, list: Vec<(Name, Record)>) -> Vec<Name> {
         let mut state = self.state.lock();
         // Versions that went back are those of another server: what we wrote to the old one says nothing here.
         if version < state.seen {
@@ -128,7 +137,7 @@ impl Side {
         state.ahead.retain(|written, _| *written > version);
         let mut old = std::mem::take(&mut state.objects);
         let mut changed = Vec::new();
-        let ahead: Vec<Key> = state.ahead.values().cloned().collect();
+        let ahead: Vec<Name> = state.ahead.values().cloned().collect();
         for key in ahead {
             if let Some(ours) = old.remove(&key) {
                 state.objects.insert(key, ours);
@@ -160,7 +169,7 @@ impl Side {
     }
 
     /// Takes in what the watch shows.
-    pub(crate) fn apply(&self, key: Key, record: Record) -> Vec<Key> {
+    pub(crate) fn apply(&self, key: Name, record: Record) -> Vec<Name> {
         let mut state = self.state.lock();
         let mut changed = state.pass(record.version);
         state.ahead.retain(|_, ahead| *ahead != key);
@@ -180,7 +189,7 @@ impl Side {
     }
 
     /// Takes in that the watch shows the end of an object.
-    pub(crate) fn delete(&self, key: Key, uid: &str, version: u64) -> Vec<Key> {
+    pub(crate) fn delete(&self, key: Name, uid: &str, version: u64) -> Vec<Name> {
         let mut state = self.state.lock();
         let mut changed = state.pass(version);
         // A successor under the same name is another object.
@@ -193,13 +202,13 @@ impl Side {
     }
 
     /// Takes in that the watch has come to this version.
-    pub(crate) fn pass(&self, version: u64) -> Vec<Key> {
+    pub(crate) fn pass(&self, version: u64) -> Vec<Name> {
         self.state.lock().pass(version)
     }
 }
 
 impl State {
-    fn put(&mut self, key: Key, record: Record) {
+    fn put(&mut self, key: Name, record: Record) {
         let before = self.objects.get(&key).filter(|before| before.uid == record.uid);
         if record.has_status() {
             self.cleared.remove(&key);
@@ -215,7 +224,7 @@ impl State {
     }
 
     /// What we wrote before this version and the watch never showed is gone again.
-    fn pass(&mut self, version: u64) -> Vec<Key> {
+    fn pass(&mut self, version: u64) -> Vec<Name> {
         self.seen = self.seen.max(version);
         let mut changed = Vec::new();
         while let Some(oldest) = self.ahead.first_entry()
@@ -236,15 +245,16 @@ mod tests {
     use super::*;
     use crate::record::Wire;
 
-    fn record(name: &str, version: u64) -> (Key, Record) {
+    fn record(name: &str, version: u64) -> (Name, Record) {
         with_status(name, version, "")
     }
 
-    fn with_status(name: &str, version: u64, status: &str) -> (Key, Record) {
+    fn with_status(name: &str, version: u64, status: &str) -> (Name, Record) {
         let text = format!(
             r#"{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"}}{status}}}"#
         );
-        serde_json::from_str::<Wire>(&text).unwrap().keep()
+        let (key, record) = serde_json::from_str::<Wire>(&text).unwrap().keep();
+        (key.into(), record)
     }
 
     fn listed(version: u64, objects: &[(&str, u64)]) -> Side {
@@ -273,7 +283,7 @@ mod tests {
         names(&side.apply(key, record))
     }
 
-    fn names(keys: &[Key]) -> String {
+    fn names(keys: &[Name]) -> String {
         keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(" ")
     }
 
@@ -299,7 +309,7 @@ mod tests {
     #[test]
     fn an_answer_that_the_watch_overtook_brings_nothing_back() {
         let side = listed(2, &[("a", 1)]);
-        assert_eq!(names(&side.delete(Key::new("", "a"), "uid-a", 6)), "a");
+        assert_eq!(names(&side.delete(Key::new("", "a").into(), "uid-a", 6)), "a");
         assert!(!learn(&side, "a", 5));
         check(&side, "");
     }
@@ -349,9 +359,9 @@ mod tests {
     #[test]
     fn a_closer_look_says_more_than_a_stalled_watch() {
         let side = listed(5, &[("a", 1), ("b", 2)]);
-        assert!(side.missed(&Key::new("", "a"), 9).is_some());
+        assert!(side.missed(&Key::new("", "a").into(), 9).is_some());
         learn(&side, "b", 12);
-        assert!(side.missed(&Key::new("", "b"), 9).is_none(), "that look was before our write");
+        assert!(side.missed(&Key::new("", "b").into(), 9).is_none(), "that look was before our write");
         check(&side, "b=12");
     }
 }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::side::Name;
 use hold::{Facts, Origin, Verdict};
 
 /// Deletions that come within this time are counted as one.
@@ -26,8 +27,8 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
-    pending: BTreeMap<Key, String>,
-    released: BTreeSet<Key>,
+    pending: BTreeMap<Name, String>,
+    released: BTreeSet<Name>,
     recent: VecDeque<Instant>,
     held: Option<Held>,
 }
@@ -48,7 +49,7 @@ pub(crate) enum Pass {
 
 impl Gate {
     /// Asks for the end of a copy. Later means that its key comes back once it may go.
-    pub(crate) fn ask(&self, key: &Key, uid: &str) -> Pass {
+    pub(crate) fn ask(&self, key: &Name, uid: &str) -> Pass {
         let mut state = self.state.lock();
         if state.released.contains(key) && state.pending.get(key).is_some_and(|asked| asked == uid) {
             return Pass::Granted;
@@ -147,7 +148,7 @@ impl Gate {
     }
 
     /// Does what was decided; gives back the keys that may go.
-    pub(crate) fn settle(&self, verdict: &Verdict) -> Vec<Key> {
+    pub(crate) fn settle(&self, verdict: &Verdict) -> Vec<Name> {
         let mut state = self.state.lock();
         let limit = match verdict {
             Verdict::Hold(why) | Verdict::HoldMass(why) => {
@@ -160,8 +161,8 @@ impl Gate {
             Verdict::Go => usize::MAX,
             Verdict::Confirmed(count) => *count,
         };
-        let waiting = state.pending.keys().filter(|key| !state.released.contains(key));
-        let going: Vec<Key> = waiting.take(limit).cloned().collect();
+        let waiting = state.pending.keys().filter(|key| !state.released.contains(*key));
+        let going: Vec<Name> = waiting.take(limit).cloned().collect();
         state.released.extend(going.iter().cloned());
         if state.released.len() == state.pending.len() {
             state.held = None;
@@ -174,8 +175,8 @@ impl Gate {
 mod tests {
     use super::*;
 
-    fn key(number: usize) -> Key {
-        Key::new("", format!("{number:02}"))
+    fn key(number: usize) -> Name {
+        Key::new("", format!("{number:02}")).into()
     }
 
     fn ask(gate: &Gate, numbers: std::ops::Range<usize>) {

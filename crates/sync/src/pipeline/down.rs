@@ -13,9 +13,10 @@ use crate::lane::Direction;
 use crate::origin::make_namespace;
 use crate::plan::{self, Down, Idle, Known, Object, Seen};
 use crate::record::Record;
+use crate::side::Name;
 
 impl Pipeline {
-    pub(super) async fn work_down(&self, key: Key) -> Next {
+    pub(super) async fn work_down(&self, key: Name) -> Next {
         let lane = self.lane(Direction::Down);
         let (above, below) = (self.up.side.look(&key), self.down.side.look(&key));
         let (original, copy) =
@@ -75,7 +76,7 @@ impl Pipeline {
         }
     }
 
-    async fn create(&self, key: &Key, original: Option<&Object>, from: u64, object: Value) -> Next {
+    async fn create(&self, key: &Name, original: Option<&Object>, from: u64, object: Value) -> Next {
         let mut answer = self.down.create(key, object.clone()).await;
         if answer.as_ref().is_err_and(|error| is_namespace_missing(error, key)) {
             match make_namespace(&self.down.access, &key.namespace).await {
@@ -101,7 +102,7 @@ impl Pipeline {
         }
     }
 
-    fn written(&self, key: &Key, original: Option<&Object>, from: u64, record: Record) -> Next {
+    fn written(&self, key: &Name, original: Option<&Object>, from: u64, mut record: Record) -> Next {
         let lane = self.lane(Direction::Down);
         let copy = record.open();
         let shaped = original.is_some_and(|original| {
@@ -115,13 +116,16 @@ impl Pipeline {
                 format!("{key}: somebody changed or deleted the copy in the {place} {times} times in a row; it belongs to its original"),
             );
         }
+        if let Some((_, original)) = self.up.side.kept(key) {
+            record.share_with(&original);
+        }
         let changed = self.down.side.learn(key.clone(), record);
         lane.done(key);
         self.look_at(changed);
         Next::Done
     }
 
-    async fn delete(&self, key: &Key, copy: &Object) -> Next {
+    async fn delete(&self, key: &Name, copy: &Object) -> Next {
         // The last look is past the watch: it may have stalled, or have shown another cluster's list for a while.
         let original = match self.up.peek(key).await {
             Ok((_, record)) => record.map(|record| record.open()),
@@ -143,7 +147,7 @@ impl Pipeline {
         self.count(Direction::Down, "delete", key, answer.as_ref().err());
         let changed = match answer {
             Ok(Deleted::Gone) => self.down.side.forget(key, uid),
-            Ok(Deleted::Terminating(key, record)) => self.down.side.learn(key, record),
+            Ok(Deleted::Terminating(record)) => self.down.side.learn(key.clone(), record),
             Err(error) if error.is_object_absent() => self.down.side.forget(key, uid),
             Err(error) => return self.recover(Direction::Down, key, "a deletion", error).await,
         };
@@ -154,7 +158,7 @@ impl Pipeline {
     }
 
     /// Tells once that a copy cannot be made.
-    fn tell_taken(&self, key: &Key) {
+    fn tell_taken(&self, key: &Name) {
         if self.objects_told.lock().insert(key.clone()) {
             let place = self.down.place;
             self.reporter.warn(

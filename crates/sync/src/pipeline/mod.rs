@@ -28,8 +28,9 @@ use crate::lane::{Direction, Lane};
 use crate::metrics::Metrics;
 use crate::origin::Memory;
 use crate::plan::Rules;
-use crate::record::Wire;
+use crate::record::{Record, Wire};
 use crate::report::Reporter;
+use crate::side::Name;
 
 /// Refusals are told once they are no accident.
 const TELL_AFTER: u32 = 3;
@@ -56,7 +57,7 @@ pub(crate) struct Pipeline {
     pub(crate) ready: watch::Sender<bool>,
     /// One side no longer serves what was agreed on.
     pub(crate) lost: Notify,
-    pub(crate) objects_told: Mutex<std::collections::BTreeSet<Key>>,
+    pub(crate) objects_told: Mutex<std::collections::BTreeSet<Name>>,
 }
 
 /// How one CRD is synced, beyond what it says itself.
@@ -102,7 +103,8 @@ impl Pipeline {
             News::All(version, list) => {
                 self.metrics.listed(&self.crd, end.place);
                 self.reporter.solved("Forbidden");
-                let changed = end.side.replace(version, list.into_iter().map(Wire::keep).collect());
+                let list = list.into_iter().map(|item| self.shared(end, item)).collect();
+                let changed = end.side.replace(version, list);
                 if !*self.ready.borrow() && self.up.side.is_listed() && self.down.side.is_listed() {
                     self.ready.send_replace(true);
                     // Until now nothing could be decided about any of them.
@@ -113,11 +115,11 @@ impl Pipeline {
                 changed
             }
             News::Changed(item) => {
-                let (key, record) = item.keep();
+                let (key, record) = self.shared(end, item);
                 end.side.apply(key, record)
             }
             News::Removed(item) => {
-                let (key, record) = item.keep();
+                let (key, record) = self.shared(end, item);
                 end.side.delete(key, &record.uid, record.version)
             }
             News::Passed(version) => end.side.pass(version),
@@ -137,7 +139,21 @@ impl Pipeline {
         self.look_at(changed);
     }
 
-    fn look_at(&self, keys: impl IntoIterator<Item = Key>) {
+    /// What came from one side, sharing what it has in common with the other.
+    fn shared(&self, end: &End, item: Wire) -> (Name, Record) {
+        let (key, mut record) = item.keep();
+        let other = if std::ptr::eq(end, &self.up) { &self.down } else { &self.up };
+        let name = match other.side.kept(&key) {
+            Some((name, counterpart)) => {
+                record.share_with(&counterpart);
+                name
+            }
+            None => key.into(),
+        };
+        (name, record)
+    }
+
+    fn look_at(&self, keys: impl IntoIterator<Item = Name>) {
         if !*self.ready.borrow() {
             return;
         }
@@ -161,7 +177,7 @@ impl Pipeline {
     }
 
     /// A write failed: finds out whether we were behind, and tells if it keeps failing.
-    async fn recover(&self, direction: Direction, key: &Key, what: &str, error: call::Error) -> Next {
+    async fn recover(&self, direction: Direction, key: &Name, what: &str, error: call::Error) -> Next {
         let (lane, end) = match direction {
             Direction::Down => (self.lane(direction), &self.down),
             Direction::Up => (self.lane(direction), &self.up),

@@ -1,6 +1,5 @@
 //! Status, from copies to originals.
 
-use koinon_control::Key;
 use koinon_control::queue::Next;
 
 use super::Pipeline;
@@ -9,10 +8,10 @@ use crate::end::Part;
 use crate::lane::Direction;
 use crate::plan::{self, Idle, Known, Object, Observed, Seen, Up};
 use crate::record::Record;
-use crate::side::Look;
+use crate::side::{Look, Name};
 
 impl Pipeline {
-    pub(super) async fn work_up(&self, key: Key) -> Next {
+    pub(super) async fn work_up(&self, key: Name) -> Next {
         let lane = self.lane(Direction::Up);
         let (above, below) = (self.up.side.look(&key), self.down.side.look(&key));
         let (Some(upper), Some(lower)) = (above.record(), below.record()) else { return lane.done(&key) };
@@ -42,7 +41,7 @@ impl Pipeline {
         }
         let answer = self.up.patch(&key, Part::Status, &patch).await;
         self.count(Direction::Up, "status", &key, answer.as_ref().err());
-        let record = match answer {
+        let mut record = match answer {
             Ok(record) => record,
             Err(error) => return self.recover(Direction::Up, &key, "a status", error).await,
         };
@@ -56,6 +55,7 @@ impl Pipeline {
                 format!("{key}: somebody else wrote its status in the {place} {times} times in a row; only one may own it"),
             );
         }
+        record.share_with(lower);
         let changed = self.up.side.learn(key.clone(), record);
         lane.done(&key);
         self.look_at(changed);
