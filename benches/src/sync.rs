@@ -128,7 +128,9 @@ impl Sync {
         let mut text = String::new();
         stream.read_to_string(&mut text).await?;
         let lines = text.lines().filter(|line| line.starts_with("koinon_sync_writes_total"));
-        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).fold(0.0, |all, one| all + one))
+        Ok(lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .fold(0.0, |all, one| all + one))
     }
 
     async fn idle_writes(&self) -> Result<f64> {

@@ -25,6 +25,9 @@ pub(crate) struct Own {
     further: Vec<Further>,
     found: Kinds,
     kinds: Vec<(Kind, Sight<()>)>,
+    /// The AMKOCluster under which this cluster leads.
+    leading: Option<String>,
+    /// The kinds that it had objects of since then.
     had: BTreeSet<Kind>,
     conflicts: BTreeSet<String>,
 }
@@ -40,6 +43,7 @@ impl Own {
             further: Vec::new(),
             kinds: found.of(&[]),
             found,
+            leading: None,
             had: BTreeSet::new(),
             conflicts: BTreeSet::new(),
         }
@@ -153,18 +157,28 @@ impl Own {
     /// Keeps what the next plan has to know of this one.
     pub(crate) fn remember(&mut self, plan: &Plan) {
         self.conflicts.clone_from(&plan.conflicts);
-        match &plan.lead {
-            Lead::As(_) => {
-                for (kind, _) in &self.kinds {
-                    if matches!(self.site.objects(&What::objects(kind)), Sight::Seen(objects) if !objects.is_empty())
-                    {
-                        self.had.insert(kind.clone());
-                    }
+        let Sight::Seen(clusters) = &self.clusters else { return };
+        let leading = leading(clusters);
+        // Only to be seen not to lead, or to lead anew, changes what this leader had: a Secret or members that are
+        // away for a moment do not, nor does a rival.
+        if leading != self.leading {
+            self.leading = leading;
+            self.had.clear();
+        }
+        if matches!(plan.lead, Lead::As(_)) {
+            for (kind, _) in &self.kinds {
+                if matches!(self.site.objects(&What::objects(kind)), Sight::Seen(objects) if !objects.is_empty())
+                {
+                    self.had.insert(kind.clone());
                 }
             }
-            // A rival changes nothing about what this leader had; not to lead does.
-            Lead::No if plan.conflicts.is_empty() => self.had.clear(),
-            Lead::No | Lead::Undecided => {}
         }
     }
+}
+
+/// The AMKOCluster that says that this cluster leads, by its uid: one made anew may belong to a store that was wiped.
+fn leading(clusters: &[AmkoCluster]) -> Option<String> {
+    let mut ours = clusters.iter().filter(|cluster| cluster.namespace == NAMESPACE);
+    let first = ours.next().filter(|cluster| cluster.is_leader)?;
+    ours.next().is_none().then(|| first.uid.clone())
 }

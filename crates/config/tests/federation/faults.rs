@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::{
-    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, POLICIES, POLICY, VALID, World, config, policy,
+    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, POLICIES, POLICY, SECRET, VALID, World, config, policy,
+    secret,
 };
 use crate::wire::Way;
 
@@ -138,6 +139,20 @@ async fn a_kind_that_a_member_refuses_is_told_and_tried_again() {
     world.at("b").until(CONFIGS, |list| list.is_some()).await;
     world.says("a", &ALL_WELL).await;
     world.equal("a").await;
+}
+
+/// Not to lead for want of credentials is no new beginning: what is deleted meanwhile was there before.
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_while_the_secret_is_away_goes_everywhere_once_it_is_back() {
+    let world = World::settled(&THREE).await;
+    world.at("a").delete(SECRET).await;
+    world.rest().await;
+    assert!(!world.leads("a"));
+    world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
+    world.rest().await;
+    world.at("a").create("/api/v1/namespaces/avi-system/secrets", secret(&THREE)).await;
+    world.equal("a").await;
+    assert!(world.at("b").get(&format!("{POLICIES}/global-gdp")).await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
