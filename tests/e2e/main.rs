@@ -7,6 +7,7 @@
 
 mod engine;
 mod kubectl;
+mod league;
 mod objects;
 mod sampling;
 mod scenarios;

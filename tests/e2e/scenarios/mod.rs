@@ -8,6 +8,8 @@ mod scheduling;
 mod sets;
 mod slices;
 mod sync;
+mod workloads_spread;
+mod workloads_troubles;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -39,6 +41,8 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("sets", sets::all()),
         ("slices", slices::all()),
         ("sync", sync::all()),
+        ("workloads_spread", workloads_spread::all()),
+        ("workloads_troubles", workloads_troubles::all()),
     ]
     .into_iter()
     .flat_map(|(group, scenarios)| {

@@ -57,7 +57,8 @@ impl Controller {
         let writer = Writer::new(index, hub.ledger.clone(), hub.recorder.clone(), move |key| {
             queue.add((Kind::Deployment, key.clone()));
         });
-        Controller { hub, view, sets, writer, shadows: Ledger::default(), memory: Mutex::default() }
+        let shadows = Ledger::new(hub.options.retry_refused);
+        Controller { hub, view, sets, writer, shadows, memory: Mutex::default() }
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
