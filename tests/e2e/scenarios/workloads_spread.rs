@@ -69,7 +69,7 @@ async fn even(world: Arc<World>) -> anyhow::Result<()> {
     ensure!(event.contains("it has room for 6"), "{event}");
     let described = space.kubectl(&["describe", "replicaset", "full"]).await?;
     ensure!(described.contains("Replicas:     50 current / 50 desired"), "{described}");
-    ensure!(described.contains("koinon.dev/placement: ") && described.contains("Moved"), "{described}");
+    ensure!(described.contains("koinon.dev/placement:") && described.contains("Moved"), "{described}");
     // Once they find room, the others come back.
     space.give_room("full", &[]).await?;
     space.until_layout(&full, "a=16 b=17 c=17").await?;
