@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::flags::{self, Health, Nodes, Spreading};
 use crate::run;
 
-use crate::{install, members};
+use crate::{install, members, status};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Unjoin(members::Unjoin),
     /// Show the members and how they are
     Members(members::Members),
+    /// Show members, workloads and updates on one screen
+    Status(status::Status),
     /// Print what to apply to a real cluster before a role runs beside it
     Install(install::Install),
     /// Print a completion script

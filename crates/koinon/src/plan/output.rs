@@ -1,12 +1,12 @@
 //! A plan for people and for programs.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use koinon_workloads::planner::{self, Plan};
 use serde::Serialize;
 
 use super::input::Input;
+use crate::table;
 
 /// The answer as programs read it.
 #[derive(Debug, Serialize)]
@@ -77,21 +77,7 @@ pub(super) fn table(plan: &Plan, before: &Option<BTreeMap<String, i64>>, replica
 
     let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     lines.extend(rows.into_values());
-    let columns = lines[0].len();
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        for (at, cell) in line.iter().enumerate() {
-            if at + 1 == columns {
-                text.push_str(cell);
-            } else {
-                // Writing into a String cannot fail.
-                let _ = write!(text, "{cell:width$}   ", width = widths[at]);
-            }
-        }
-        text.push('\n');
-    }
+    let mut text = table::table(&lines);
     let placed = replicas - plan.unplaced;
     match plan.unplaced {
         0 => text.push_str(&format!("\nAll {replicas} replicas have a cluster.\n")),
