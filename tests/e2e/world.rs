@@ -50,6 +50,10 @@ impl World {
         World { engine, kubectl, folder, clusters: Mutex::default(), league: Mutex::default() }
     }
 
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine
+    }
+
     /// The cluster of this name; it starts when it is first asked for.
     pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Arc<Cluster>> {
         self.cluster_of(name, Build::Whole).await

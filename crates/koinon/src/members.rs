@@ -10,7 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 /// Which API server is the federation's.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Federation {
     /// The kubeconfig of the federation [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]

@@ -13,6 +13,7 @@ mod workloads_kubectl;
 mod workloads_rollout;
 mod workloads_spread;
 mod workloads_troubles;
+mod workloads_views;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -49,6 +50,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("workloads_rollout", workloads_rollout::all()),
         ("workloads_spread", workloads_spread::all()),
         ("workloads_troubles", workloads_troubles::all()),
+        ("workloads_views", workloads_views::all()),
     ]
     .into_iter()
     .flat_map(|(group, scenarios)| {

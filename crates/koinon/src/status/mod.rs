@@ -7,6 +7,8 @@ mod members;
 mod workload;
 mod workloads;
 
+pub(crate) use self::workload::{Kind, Named, get};
+
 use std::io::{ErrorKind, Write as _};
 
 use anyhow::Context as _;

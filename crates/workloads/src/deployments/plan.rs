@@ -17,7 +17,9 @@ use super::read;
 use crate::intent::{Intent, intent};
 use crate::metrics::Counts;
 use crate::placing::{Placed, Surge, Wanted, place};
-use crate::rollout::{self, Condition, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View};
+use crate::rollout::{
+    self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
+};
 use crate::story::{self, Told};
 
 /// How things are done.
@@ -76,9 +78,8 @@ pub(super) fn decide(
     let before = known.before.as_ref();
     let replicas = i64::from(spec.replicas.unwrap_or(1));
     let intent = intent(deployment.annotations(), workloads::DEPLOYMENT_PREFERENCES, replicas, before);
-    let (mut desired, faults) = read::desired(deployment, spec, intent.counting);
+    let (desired, faults) = desired(deployment, spec, intent.counting);
     let budget = budget(spec);
-    desired.concurrent = bounded(&desired, budget);
     let key = format!("{}/{}", deployment.namespace().unwrap_or_default(), deployment.name_any());
     let wanted = Wanted {
         key: &key,
@@ -101,6 +102,17 @@ pub(super) fn decide(
     let had = before.iter().flat_map(|before| &before.clusters).filter(|(_, last)| last.replicas > 0);
     let had = had.map(|(name, _)| name.clone()).collect();
     Decision { faults: conditions(&intent, faults), had, desired, plan, placement, parts, told, look_again }
+}
+
+/// What the user wants, with as many clusters at a time as the budget has parts for, and what is wrong with how it is said.
+pub(crate) fn desired(
+    deployment: &Deployment,
+    spec: &DeploymentSpec,
+    counting: Counting,
+) -> (Desired, Vec<String>) {
+    let (mut desired, faults) = read::desired(deployment, spec, counting);
+    desired.concurrent = bounded(&desired, budget(spec));
+    (desired, faults)
 }
 
 fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {

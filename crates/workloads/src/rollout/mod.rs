@@ -20,6 +20,7 @@
 //! steps, then status and shadows, and looks again when told.
 
 mod check;
+mod foresee;
 mod input;
 mod output;
 mod placement;
@@ -34,6 +35,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 pub use check::{Violation, check};
+pub use foresee::foresee;
 pub use input::{Amount, Counting, Desired, Local, Member, Reach, Record, Shadow, Started, Strategy, View};
 pub use output::{Condition, Phase, Plan, ShadowWanted, Shadows, Status, Step, Template, WaitingOn, Warning};
 pub use placement::placement;
