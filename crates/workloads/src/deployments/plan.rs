@@ -34,8 +34,10 @@ pub(super) struct Known<'a> {
     pub(super) members: &'a BTreeMap<String, Seen>,
     pub(super) shadows: Vec<Shadow>,
     pub(super) record: Record,
-    /// Where the replicas were last.
+    /// Where the replicas should be by the last decision.
     pub(super) before: Option<Placement>,
+    /// Where users were last told that they are, if that is another one.
+    pub(super) told: Option<Placement>,
 }
 
 /// What was decided.
@@ -96,7 +98,11 @@ pub(super) fn decide(
     let plan = rollout::plan(now, &desired, &view);
     debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
     let placement = placement(&wanted, &desired, &view, &plan, &placed, known);
-    let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
+    let told = if intent.fault.is_none() {
+        story::tell(known.told.as_ref().or(before), &placement, replicas)
+    } else {
+        Vec::new()
+    };
     let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
     let parts = parts(&desired, budget, &view, &plan);
     let had = before.iter().flat_map(|before| &before.clusters).filter(|(_, last)| last.replicas > 0);
