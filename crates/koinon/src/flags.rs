@@ -90,11 +90,18 @@ pub(crate) struct Spreading {
     /// How many more replicas there may be while some move: a number or a part
     #[arg(long, value_name = "N|P%", default_value = "25%")]
     max_surge: Surge,
+    /// What a member refused is tried again after this long; after the second time its replicas go elsewhere
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    retry_refused: Duration,
 }
 
 impl Spreading {
     pub(crate) fn options(&self) -> koinon_workloads::Options {
-        koinon_workloads::Options { unschedulable_after: self.unschedulable_after, max_surge: self.max_surge }
+        koinon_workloads::Options {
+            unschedulable_after: self.unschedulable_after,
+            max_surge: self.max_surge,
+            retry_refused: self.retry_refused,
+        }
     }
 }
 

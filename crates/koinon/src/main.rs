@@ -13,6 +13,8 @@ mod nodes;
 mod plan;
 mod run;
 mod site;
+mod status;
+mod table;
 mod up;
 mod wire;
 
@@ -55,6 +57,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Join(options) => host::runtime()?.block_on(members::join(options)),
         Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
+        Command::Status(options) => host::runtime()?.block_on(status::run(options)),
         Command::Install(options) => install::run(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());

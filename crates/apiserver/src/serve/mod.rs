@@ -34,6 +34,7 @@ mod query;
 mod read;
 mod respond;
 mod reviews;
+mod rollback;
 mod scale;
 mod select;
 mod services;
@@ -114,6 +115,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     following: following::Following,
     services: services::Allocator,
+    /// Whose turn it is to use what a quota leaves.
+    quotas: Arc<tokio::sync::Mutex<()>>,
     metrics: health::Metrics,
 }
 
@@ -140,6 +143,7 @@ impl Server {
         let following = following::Following::new(&store);
         let inner = Inner {
             services: services::Allocator::default(),
+            quotas: Arc::default(),
             metrics: health::Metrics::default(),
             issuer: token::Issuer::new(authority.signing_key(), ISSUER),
             context,
@@ -356,6 +360,9 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
+            if rollback::is_asked(call) {
+                return rollback::serve(call, body).await;
+            }
             return Err(no_such_part(call));
         };
         let verb_there = if verb == "list" { "get" } else { verb };
