@@ -5,5 +5,4 @@ mod deletions;
 mod links;
 mod running;
 mod storms;
-mod weather;
 mod world;
