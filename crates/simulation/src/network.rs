@@ -160,7 +160,10 @@ impl Network {
                 return;
             }
         }
-        panic!("no rest: something was written in each of {ATTEMPTS} times {quiet:?}\n{}", self.0.trace.told());
+        panic!(
+            "no rest: something was written in each of {ATTEMPTS} times {quiet:?}\n{}",
+            self.0.trace.told()
+        );
     }
 
     pub(crate) fn server(&self, name: &str) -> io::Result<Router> {

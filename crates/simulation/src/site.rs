@@ -51,12 +51,7 @@ impl Site {
     }
 
     /// One request. A patch is a merge patch.
-    pub async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, kube::Error> {
+    pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, kube::Error> {
         let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
         let request = Request::builder().method(method).uri(path).header("content-type", kind).body(body);

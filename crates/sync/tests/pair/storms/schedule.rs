@@ -81,25 +81,20 @@ pub(super) fn storms(steps: usize) -> impl Strategy<Value = Storm> + Clone {
     let hours = || select(vec![0, 0, -30, 5000]);
     let skew = [hours(), hours(), hours()];
     let pauses = select(vec![0u64, 1, 20, 300, 5_000, 60_000]);
-    (any::<u64>(), kinds, prop::bool::weighted(0.66), skew, vec((step(), pauses), steps / 2..=steps)).prop_map(
-        |(chances, kind, status_subresource, skew, steps)| Storm {
+    (any::<u64>(), kinds, prop::bool::weighted(0.66), skew, vec((step(), pauses), steps / 2..=steps))
+        .prop_map(|(chances, kind, status_subresource, skew, steps)| Storm {
             chances,
             kind,
             status_subresource,
             skew,
             steps,
-        },
-    )
+        })
 }
 
 fn step() -> impl Strategy<Value = Step> + Clone {
     let name = || 0..NAMES.len();
-    let meddling = select(vec![
-        Meddling::Delete,
-        Meddling::ChangeSpec,
-        Meddling::AddLabel,
-        Meddling::TakeLabelOff,
-    ]);
+    let meddling =
+        select(vec![Meddling::Delete, Meddling::ChangeSpec, Meddling::AddLabel, Meddling::TakeLabelOff]);
     let side = select(vec![Side::Cloud, Side::Cloud, Side::Robot]);
     prop_oneof![
         8 => name().prop_map(Step::Write),
@@ -117,12 +112,10 @@ fn step() -> impl Strategy<Value = Step> + Clone {
 fn fault() -> impl Strategy<Value = Fault> + Clone {
     let one_in = 1u32..4;
     let any = select(vec![401u16, 403, 429, 500, 503, 504]);
-    let refused = (any, one_in.clone()).prop_map(|(code, one_in)| Fault::Refuse {
-        what: Requests::Any,
-        code,
-        one_in,
-    });
-    let writes = one_in.clone().prop_map(|one_in| Fault::Refuse { what: Requests::Writes, code: 409, one_in });
+    let refused =
+        (any, one_in.clone()).prop_map(|(code, one_in)| Fault::Refuse { what: Requests::Any, code, one_in });
+    let writes =
+        one_in.clone().prop_map(|one_in| Fault::Refuse { what: Requests::Writes, code: 409, one_in });
     let watches =
         one_in.clone().prop_map(|one_in| Fault::Refuse { what: Requests::Watches, code: 410, one_in });
     prop_oneof![
