@@ -17,7 +17,7 @@ use crate::time::Time;
 use crate::trace::{Trace, Write};
 use crate::way::Way;
 
-/// Sees every write before it is carried out, and says what is wrong with it.
+/// Sees every write when it is sent, before anything can go wrong with it, and says what is wrong with it itself.
 pub type Witness = Arc<dyn Fn(Write) -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 type Notable = Arc<dyn Fn(&Write) -> bool + Send + Sync>;
@@ -142,7 +142,7 @@ impl Network {
         }
     }
 
-    /// Has every write seen before it is carried out. What a witness says is a broken invariant.
+    /// Has every write seen when it is sent. What a witness says is a broken invariant.
     pub fn before_each_write(
         &self,
         witness: impl Fn(Write) -> BoxFuture<'static, Option<String>> + Send + Sync + 'static,

@@ -74,7 +74,10 @@ impl Way {
         }
         *self.requests.lock() += 1;
         let noted = (kind == Kind::Write && network.is_notable(&write)).then(|| network.note_write(&write));
-        let answer = self.pass(network, kind, &write, request).await;
+        if kind == Kind::Write {
+            network.ask_witnesses(&write).await;
+        }
+        let answer = self.pass(network, kind, request).await;
         let said = match &answer {
             Ok((answer, Heard::Yes)) => answer.status().as_u16().to_string(),
             Ok((answer, Heard::No)) => format!("{}, answer lost", answer.status().as_u16()),
@@ -102,7 +105,6 @@ impl Way {
         &self,
         network: &Network,
         kind: Kind,
-        write: &Write,
         request: Request<kube::client::Body>,
     ) -> io::Result<(Response<Body>, Heard)> {
         let faults = self.faults.borrow().clone();
@@ -125,9 +127,6 @@ impl Way {
                 Fault::Lose { one_in } if kind == Kind::Write && self.happens(*one_in) => lost = true,
                 _ => {}
             }
-        }
-        if kind == Kind::Write {
-            network.ask_witnesses(write).await;
         }
         let stale = faults.iter().any(|fault| matches!(fault, Fault::Stale(_)));
         let answer = self.ask(network.server(&self.to)?, request, stale).await?;
