@@ -108,13 +108,24 @@ impl Network {
         }
     }
 
-    /// The same in both directions.
+    /// Requests for which `rule` gives a fault meet it, besides what all meet on this way.
+    pub fn single_out(
+        &self,
+        from: &str,
+        to: &str,
+        rule: impl Fn(&Write) -> Option<Fault> + Send + Sync + 'static,
+    ) {
+        self.note(format!("{from} → {to}: some requests are singled out"));
+        self.way(from, to).single_out(Some(Arc::new(rule)));
+    }
+
+    /// From now on this goes wrong between two parties, in both directions.
     pub fn set_between(&self, one: &str, other: &str, faults: &[Fault]) {
         self.set(one, other, faults);
         self.set(other, one, faults);
     }
 
-    /// The same between a party and all others. It still reaches itself.
+    /// From now on this goes wrong between a party and all others. It still reaches itself.
     pub fn set_around(&self, party: &str, faults: &[Fault]) {
         let ways: Vec<(String, String)> = self.0.ways.lock().keys().cloned().collect();
         for (from, to) in ways {
@@ -139,6 +150,7 @@ impl Network {
         let ways: Vec<(String, String)> = self.0.ways.lock().keys().cloned().collect();
         for (from, to) in ways {
             self.set(&from, &to, &[]);
+            self.way(&from, &to).single_out(None);
         }
     }
 

@@ -19,11 +19,15 @@ use crate::network::Network;
 use crate::stream::{Faults, expose};
 use crate::trace::Write;
 
+/// What single requests meet, besides what all meet.
+pub(crate) type Rule = Arc<dyn Fn(&Write) -> Option<Fault> + Send + Sync>;
+
 /// The way from one party to another, with what goes wrong on it.
 pub struct Way {
     from: String,
     to: String,
     faults: watch::Sender<Faults>,
+    rule: Mutex<Option<Rule>>,
     dice: Mutex<Dice>,
     requests: Mutex<usize>,
     /// What was answered to those who do not mind that it is old.
@@ -36,6 +40,7 @@ impl Way {
             from: from.to_owned(),
             to: to.to_owned(),
             faults: watch::Sender::new(Faults::default()),
+            rule: Mutex::default(),
             dice: Mutex::new(Dice::of(seed, &format!("{from} to {to}"))),
             requests: Mutex::new(0),
             old: Mutex::default(),
@@ -48,6 +53,17 @@ impl Way {
             *now = faults.into();
             changed
         })
+    }
+
+    pub(crate) fn single_out(&self, rule: Option<Rule>) {
+        *self.rule.lock() = rule;
+    }
+
+    /// What a request meets now.
+    fn faults_for(&self, request: &Write) -> Vec<Fault> {
+        let rule = self.rule.lock().clone();
+        let own = rule.and_then(|rule| rule(request));
+        self.faults.borrow().iter().copied().chain(own).collect()
     }
 
     /// How many requests went this way.
@@ -77,7 +93,7 @@ impl Way {
         if kind == Kind::Write {
             network.ask_witnesses(&write).await;
         }
-        let answer = self.pass(network, kind, request).await;
+        let answer = self.pass(network, kind, &write, request).await;
         let said = match &answer {
             Ok((answer, Heard::Yes)) => answer.status().as_u16().to_string(),
             Ok((answer, Heard::No)) => format!("{}, answer lost", answer.status().as_u16()),
@@ -105,18 +121,18 @@ impl Way {
         &self,
         network: &Network,
         kind: Kind,
+        asked: &Write,
         request: Request<kube::client::Body>,
     ) -> io::Result<(Response<Body>, Heard)> {
-        let faults = self.faults.borrow().clone();
-        for fault in faults.iter() {
+        for fault in self.faults_for(asked) {
             if let Fault::Delay(delay) = fault {
-                tokio::time::sleep(*delay).await;
+                tokio::time::sleep(delay).await;
             }
         }
         // It may have changed meanwhile.
-        let faults = self.faults.borrow().clone();
+        let faults = self.faults_for(asked);
         let mut lost = false;
-        for fault in faults.iter() {
+        for fault in &faults {
             match fault {
                 Fault::Cut => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Fault::Hang => std::future::pending().await,

@@ -124,6 +124,17 @@ async fn refusals_are_for_those_they_name_and_carry_nothing_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn single_requests_can_be_singled_out() {
+    let world = world().await;
+    let hang = |request: &koinon_simulation::Write| request.path.ends_with("/a").then_some(Fault::Hang);
+    world.network.single_out("me", "here", hang);
+    assert!(timeout(Duration::from_secs(60), world.get(&format!("{MAPS}/a"))).await.is_err());
+    assert_eq!(code(world.get(&format!("{MAPS}/b")).await), 404);
+    world.network.heal();
+    assert_eq!(code(world.get(&format!("{MAPS}/a")).await), 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_to_a_write_that_took_place() {
     let world = world().await;
     world.set(&[Fault::Lose { one_in: 1 }]);

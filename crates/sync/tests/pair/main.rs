@@ -5,4 +5,5 @@ mod deletions;
 mod links;
 mod running;
 mod storms;
+mod traps;
 mod world;

@@ -2,6 +2,7 @@
 //! comes back, and then there is silence. `KOINON_SEEDS=300` asks for another number of storms, `KOINON_SEED=17` for
 //! one alone.
 
+mod large;
 mod model;
 mod schedule;
 

@@ -7,17 +7,22 @@ use koinon_simulation::{Network, Site, Write};
 use koinon_sync::names::LEDGER;
 use serde_json::{Value, json};
 
-use super::schedule::{Kind, Meddling, NAMES};
+use super::schedule::{Kind, Meddling};
 use crate::world::{Cluster, ROBOT, TOYS, Toys, made, toy};
+
+/// The name of an object, by its number.
+fn name_of(number: usize) -> String {
+    format!("toy-{number:05}")
+}
 
 pub(super) struct Model {
     above: Cluster,
     below: Cluster,
     kind: Kind,
     toys: Toys,
-    specs: BTreeMap<&'static str, Value>,
+    specs: BTreeMap<String, Value>,
     /// The last status that was reported, and by which copy.
-    reported: BTreeMap<&'static str, (Value, Value)>,
+    reported: BTreeMap<String, (Value, Value)>,
 }
 
 impl Model {
@@ -48,40 +53,40 @@ impl Model {
 
     /// Makes an original, or changes it.
     pub(super) async fn write(&mut self, name: usize, step: usize) {
-        let (name, spec) = (NAMES[name], json!({"step": step}));
-        if self.above.get(&toy(name)).await.is_some() {
-            self.above.patch(&toy(name), json!({"spec": spec})).await;
+        let (name, spec) = (name_of(name), json!({"step": step}));
+        if self.above.get(&toy(&name)).await.is_some() {
+            self.above.patch(&toy(&name), json!({"spec": spec})).await;
         } else {
             let labels = json!({"labels": {ROBOT: "r1"}});
-            self.above.create(TOYS, made(name, labels, spec.clone())).await;
+            self.above.create(TOYS, made(&name, labels, spec.clone())).await;
         }
         self.specs.insert(name, spec);
     }
 
     pub(super) async fn erase(&mut self, name: usize) {
-        let name = NAMES[name];
-        if self.above.get(&toy(name)).await.is_some() {
-            self.above.delete(&toy(name)).await;
+        let name = name_of(name);
+        if self.above.get(&toy(&name)).await.is_some() {
+            self.above.delete(&toy(&name)).await;
         }
-        self.specs.remove(name);
-        self.reported.remove(name);
+        self.specs.remove(&name);
+        self.reported.remove(&name);
     }
 
     /// A controller downstream reports.
     pub(super) async fn report(&mut self, name: usize, step: usize) {
-        let name = NAMES[name];
-        let Some(copy) = self.below.get(&toy(name)).await else { return };
+        let name = name_of(name);
+        let Some(copy) = self.below.get(&toy(&name)).await else { return };
         let status = json!({"seen": step});
-        let path = if self.toys.status { format!("{}/status", toy(name)) } else { toy(name) };
+        let path = if self.toys.status { format!("{}/status", toy(&name)) } else { toy(&name) };
         self.below.patch(&path, json!({"status": status})).await;
-        if self.specs.contains_key(name) {
+        if self.specs.contains_key(&name) {
             self.reported.insert(name, (copy["metadata"]["uid"].clone(), status));
         }
     }
 
     /// Somebody downstream does what is not theirs to do.
     pub(super) async fn meddle(&self, name: usize, what: Meddling) {
-        let path = toy(NAMES[name]);
+        let path = toy(&name_of(name));
         if self.below.get(&path).await.is_none() {
             return;
         }
@@ -99,7 +104,7 @@ impl Model {
     /// Both sides agree, and on what was asked for.
     pub(super) async fn check(&self) {
         let (originals, copies) = (by_name(&self.above).await, by_name(&self.below).await);
-        let wanted: Vec<&str> = self.specs.keys().copied().collect();
+        let wanted: Vec<&str> = self.specs.keys().map(String::as_str).collect();
         assert_eq!(originals.keys().collect::<Vec<_>>(), wanted, "originals");
         // A copy whose label was taken off while its original was deleted is nobody's: it may stay.
         let ours: Vec<&String> = copies
@@ -109,7 +114,7 @@ impl Model {
             .collect();
         assert_eq!(ours, wanted, "copies");
         for (name, spec) in &self.specs {
-            let (original, copy) = (&originals[*name], &copies[*name]);
+            let (original, copy) = (&originals[name], &copies[name]);
             assert_eq!(&original["spec"], spec, "the original {name}");
             assert_eq!(&copy["spec"], spec, "the copy {name}");
             assert_eq!(copy["metadata"]["labels"][ROBOT], "r1", "the copy {name}");

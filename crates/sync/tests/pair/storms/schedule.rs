@@ -9,8 +9,8 @@ use proptest::sample::select;
 
 use crate::world::Toys;
 
-/// Names of objects, by number.
-pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// So few objects that things happen to the same one.
+const OBJECTS: usize = 6;
 
 /// One storm.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ pub(super) fn storms(steps: usize) -> impl Strategy<Value = Storm> + Clone {
 }
 
 fn step() -> impl Strategy<Value = Step> + Clone {
-    let name = || 0..NAMES.len();
+    let name = || 0..OBJECTS;
     let meddling =
         select(vec![Meddling::Delete, Meddling::ChangeSpec, Meddling::AddLabel, Meddling::TakeLabelOff]);
     let side = select(vec![Side::Cloud, Side::Cloud, Side::Robot]);
@@ -109,7 +109,7 @@ fn step() -> impl Strategy<Value = Step> + Clone {
     ]
 }
 
-fn fault() -> impl Strategy<Value = Fault> + Clone {
+pub(super) fn fault() -> impl Strategy<Value = Fault> + Clone {
     let one_in = 1u32..4;
     let any = select(vec![401u16, 403, 429, 500, 503, 504]);
     let refused =
