@@ -162,3 +162,42 @@ async fn two_robots_that_report_on_one_object_come_to_a_near_rest() {
     let writes = first.cloud.writes().len();
     assert!(writes < 60, "{writes} writes in a working day");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_cloud_sees_how_a_robot_is_whatever_its_clock_says() {
+    let mut world = World::with(&Toys::plain()).await;
+    world.skew = jiff::SignedDuration::from_hours(-50_000);
+    world.start();
+    world.cloud.create(TOYS, made("ball", json!({}), json!({"size": 1}))).await;
+    world.robot.until_there(&toy("ball")).await;
+    world.rest().await;
+    let seen = async || {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/koinon-system/leases";
+        let leases: Vec<_> = world
+            .cloud
+            .items(path)
+            .await
+            .into_iter()
+            .map(|item| serde_json::from_value(item).unwrap())
+            .collect();
+        let now = world.cloud.clock().now();
+        let robots = koinon_sync::seen_from_cloud(now, &leases);
+        assert_eq!(robots.len(), 1, "{robots:#?}");
+        robots[0].cells(now)
+    };
+    let cells = seen().await;
+    assert_eq!(cells[..2], ["r1", "Connected"]);
+    assert_eq!(cells[3..], ["1", "0", "-", "0", "0"], "{cells:?}");
+    // What is stuck beside the robot is seen from the cloud.
+    world.robot.turn(&[Fault::Refuse { what: Requests::Writes, code: 503, one_in: 1 }]);
+    world.cloud.patch(&toy("ball"), json!({"spec": {"size": 2}})).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let cells = seen().await;
+    assert_eq!((&cells[4][..], &cells[6][..]), ("1", "1"), "{cells:?}");
+    assert_ne!(cells[5], "-", "{cells:?}");
+    // And then it falls silent.
+    world.cloud.turn(&[Fault::Hang]);
+    tokio::time::sleep(Duration::from_secs(7300)).await;
+    let cells = seen().await;
+    assert_eq!((&cells[1][..], &cells[2][..]), ("Silent", "2h ago"), "{cells:?}");
+}
