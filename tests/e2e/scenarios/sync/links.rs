@@ -28,9 +28,9 @@ pub(super) async fn without_a_link(world: Arc<World>) -> anyhow::Result<()> {
     let running = pair.start_with(&kubeconfig, &["--metrics", &metrics]).await?;
     until("it has noticed that there is no link", async || {
         let (_, text) = ask(&metrics, "/metrics").await?;
-        let line = text.lines().find(|line| line.starts_with("koinon_sync_connected{place=\"cloud\"}"));
+        let line = text.lines().find(|line| line.starts_with("koinon_sync_connected{side=\"cloud\"}"));
         Ok(match line {
-            Some(line) if line.ends_with(" 0") => Look::Found(()),
+            Some(line) if line.ends_with(" 0.0") => Look::Found(()),
             line => Look::NotYet(line.unwrap_or(&text).to_owned()),
         })
     })
