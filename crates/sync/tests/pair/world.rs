@@ -90,7 +90,7 @@ impl Cluster {
 
     /// Makes a CRD.
     pub(crate) async fn define(&self, toys: &Toys) {
-        self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toys.crd()).await;
+        self.create(CRDS, toys.crd()).await;
     }
 }
 
@@ -103,6 +103,7 @@ pub(crate) struct Toys {
     pub(crate) versions: Vec<&'static str>,
 }
 
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.play.io";
 pub(crate) const SOURCE: &str = "cr-syncer.cloudrobotics.com/spec-source";
 pub(crate) const FILTER: &str = "cr-syncer.cloudrobotics.com/filter-by-robot-name";
@@ -129,7 +130,7 @@ impl Toys {
         Toys::new(json!({SOURCE: "robot"}))
     }
 
-    fn crd(&self) -> Value {
+    pub(crate) fn crd(&self) -> Value {
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let versions: Vec<Value> = self
             .versions

@@ -9,9 +9,9 @@ mod schedule;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use koinon_simulation::{Exploration, Trace, explore, seeds};
+use koinon_simulation::{Exploration, Site, Trace, explore, seeds};
 
-use crate::world::{SYNCER, Skew, World};
+use crate::world::{CRDS, SYNCER, Skew, World};
 use model::Model;
 use schedule::{Kind, Side, Step, Storm, storms};
 
@@ -44,7 +44,15 @@ async fn weather(storm: Storm, trace: Trace) {
             Step::Meddle(name, what) => model.meddle(*name, *what).await,
             Step::Faults(Side::Cloud, faults) => world.cloud.turn(faults),
             Step::Faults(Side::Robot, faults) => world.robot.turn(faults),
-            Step::Heal => world.clear(),
+            Step::Heal => {
+                world.clear();
+                world.network.serve(model.above.name(), model.above.router());
+            }
+            Step::Impostor => {
+                let impostor = Site::open(3, &world.network.time().clock()).await;
+                impostor.create(CRDS, model.toys.crd()).await;
+                world.network.serve(model.above.name(), impostor.router());
+            }
             Step::End(requests) => {
                 let fuse = world.network.fuse(SYNCER);
                 fuse.after(*requests);
@@ -59,6 +67,7 @@ async fn weather(storm: Storm, trace: Trace) {
     }
     world.network.note("all is well from here on");
     world.clear();
+    world.network.serve(model.above.name(), model.above.router());
     world.rest().await;
     model.check().await;
     world.stop().await;

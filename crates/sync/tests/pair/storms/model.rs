@@ -16,10 +16,10 @@ fn name_of(number: usize) -> String {
 }
 
 pub(super) struct Model {
-    above: Cluster,
+    pub(super) above: Cluster,
     below: Cluster,
     kind: Kind,
-    toys: Toys,
+    pub(super) toys: Toys,
     specs: BTreeMap<String, Value>,
     /// The last status that was reported, and by which copy.
     reported: BTreeMap<String, (Value, Value)>,

@@ -56,6 +56,8 @@ pub(super) enum Step {
     Meddle(usize, Meddling),
     Faults(Side, Vec<Fault>),
     Heal,
+    /// Another cluster, which has the CRD and nothing else, answers in the place of the one with the originals.
+    Impostor,
     /// The syncer ends at its so many-th request from here, and another is started.
     End(usize),
     Nothing,
@@ -104,6 +106,7 @@ fn step() -> impl Strategy<Value = Step> + Clone {
         2 => (name(), meddling).prop_map(|(name, what)| Step::Meddle(name, what)),
         4 => (side, vec(fault(), 1..3)).prop_map(|(side, faults)| Step::Faults(side, faults)),
         2 => Just(Step::Heal),
+        1 => Just(Step::Impostor),
         2 => (1usize..30).prop_map(Step::End),
         1 => Just(Step::Nothing),
     ]
