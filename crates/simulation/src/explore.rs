@@ -62,7 +62,7 @@ pub fn explore<S: Strategy, F: Future<Output = ()>>(
             };
         }
         panic!(
-            "{}: seed {seed} failed; KOINON_SEED={seed} repeats it.\n\nThe smallest schedule that fails:\n{smallest:#?}\n\n\
+            "{}: seed {seed} failed; KOINON_SEED={seed} repeats it.\n\nThe smallest schedule that fails:\n{smallest:?}\n\n\
              What happened, by seconds:\n{}\n\n{}",
             exploration.name,
             failure.trace.told(),

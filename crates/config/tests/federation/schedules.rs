@@ -46,7 +46,7 @@ enum Step {
 
 fn schedules() -> impl Strategy<Value = Schedule> + Clone {
     let pauses = select(vec![0u64, 5, 100, 3_000, 20_000]);
-    (any::<u64>(), vec((step(), pauses), 20..=25), name()).prop_map(|(chances, steps, leader)| Schedule {
+    (any::<u64>(), vec((step(), pauses), 1..=40), name()).prop_map(|(chances, steps, leader)| Schedule {
         chances,
         steps,
         leader,

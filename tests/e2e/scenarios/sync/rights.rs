@@ -45,8 +45,8 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     let label = |name: &str| json!({"labels": {ROBOT: name}});
     for name in ["r1", "r2"] {
         cloud.create(&orders.objects(), &orders.made(&format!("for-{name}"), label(name), json!({}))).await?;
-        cloud.create(&finds.objects(), &finds.made(&format!("of-{name}"), label(name), json!({}))).await?;
     }
+    cloud.create(&finds.objects(), &finds.made("of-r2", label("r2"), json!({}))).await?;
     robot.until_there(&orders.object("for-r1")).await?;
     let status = format!("{}/status", orders.object("for-r1"));
     robot.patch(&status, &json!({"status": {"phase": "Done"}})).await?;
@@ -69,7 +69,8 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     }
     running.stop().await;
 
-    // With the same identity, somebody else.
+    // With the same identity, somebody else. Nobody takes away any more what no robot has.
+    cloud.create(&finds.objects(), &finds.made("of-r1", label("r1"), json!({}))).await?;
     let mut thief = Thief { side: cloud.with(client(&own).await?), wrong: Vec::new() };
     let spec = json!({"spec": {"stolen": true}});
     thief.refused(Method::POST, &orders.objects(), &orders.made("new", label("r1"), json!({}))).await?;

@@ -77,20 +77,21 @@ pub(super) enum Meddling {
     TakeLabelOff,
 }
 
-/// Storms of so many steps.
+/// Storms of up to so many steps.
 pub(super) fn storms(steps: usize) -> impl Strategy<Value = Storm> + Clone {
     let kinds = select(vec![Kind::Plain, Kind::Filtered, Kind::FromRobot]);
     let hours = || select(vec![0, 0, -30, 5000]);
     let skew = [hours(), hours(), hours()];
     let pauses = select(vec![0u64, 1, 20, 300, 5_000, 60_000]);
-    (any::<u64>(), kinds, prop::bool::weighted(0.66), skew, vec((step(), pauses), steps / 2..=steps))
-        .prop_map(|(chances, kind, status_subresource, skew, steps)| Storm {
+    (any::<u64>(), kinds, prop::bool::weighted(0.66), skew, vec((step(), pauses), 1..=steps)).prop_map(
+        |(chances, kind, status_subresource, skew, steps)| Storm {
             chances,
             kind,
             status_subresource,
             skew,
             steps,
-        })
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> + Clone {
