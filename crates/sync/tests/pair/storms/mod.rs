@@ -15,7 +15,7 @@ use crate::world::{CRDS, SYNCER, Skew, World};
 use model::Model;
 use schedule::{Kind, Side, Step, Storm, storms};
 
-const STORMS: u64 = 60;
+const STORMS: u64 = 40;
 const STEPS: usize = 60;
 
 async fn weather(storm: Storm, trace: Trace) {
