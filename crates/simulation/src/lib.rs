@@ -16,9 +16,10 @@
 //! - The oracles: a witness that sees every write before it is carried out ([`Network::before_each_write`]), and
 //!   [`Network::until_quiet`], which asks for silence after the last fault.
 //!
-//! Nothing here knows a role. Roles use it in their tests.
+//! Nothing here knows a role. Roles use it in their tests, and `koinon simulate` shows it to users.
 
 mod dice;
+#[cfg(feature = "explore")]
 mod explore;
 mod fault;
 mod fuse;
@@ -30,6 +31,7 @@ mod trace;
 mod way;
 
 pub use dice::Dice;
+#[cfg(feature = "explore")]
 pub use explore::{Exploration, explore, replay, seeds};
 pub use fault::{Fault, Requests};
 pub use fuse::Fuse;

@@ -20,6 +20,9 @@ use crate::way::Way;
 /// Sees every write when it is sent, before anything can go wrong with it, and says what is wrong with it itself.
 pub type Witness = Arc<dyn Fn(Write) -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
+/// So often something may still be written before there is no rest to be hoped for.
+const ATTEMPTS: usize = 40;
+
 type Notable = Arc<dyn Fn(&Write) -> bool + Send + Sync>;
 
 /// Everything between clients and servers.
@@ -164,18 +167,23 @@ impl Network {
 
     /// Waits until nothing was written for this long; fails if that never comes.
     pub async fn until_quiet(&self, quiet: Duration) {
-        const ATTEMPTS: usize = 40;
-        for _ in 0..ATTEMPTS {
-            let before = self.0.trace.writes().len();
-            tokio::time::sleep(quiet).await;
-            if self.0.trace.writes().len() == before {
-                return;
-            }
-        }
-        panic!(
+        assert!(
+            self.comes_to_rest(quiet).await,
             "no rest: something was written in each of {ATTEMPTS} times {quiet:?}\n{}",
             self.0.trace.told()
         );
+    }
+
+    /// Waits until nothing was written for this long; says whether that came.
+    pub async fn comes_to_rest(&self, quiet: Duration) -> bool {
+        for _ in 0..ATTEMPTS {
+            let before = self.0.trace.count_writes();
+            tokio::time::sleep(quiet).await;
+            if self.0.trace.count_writes() == before {
+                return true;
+            }
+        }
+        false
     }
 
     pub(crate) fn server(&self, name: &str) -> io::Result<Router> {

@@ -83,6 +83,12 @@ impl Trace {
         writes.collect()
     }
 
+    /// How many writes there were so far.
+    pub fn count_writes(&self) -> usize {
+        let inner = self.0.lock();
+        inner.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Write { .. })).count()
+    }
+
     /// The story, a line for each thing that happened.
     pub fn timeline(&self) -> String {
         let inner = self.0.lock();

@@ -199,11 +199,8 @@ mod tests {
     fn without_a_note_of_the_server_the_robots_own_time_counts() {
         let mut lease = lease("r1", NOW, json!({}));
         lease.metadata.managed_fields = None;
-        assert!(
-            table(&[lease.clone()])[0].starts_with("r1 | Silent | 2571d ago"),
-            "{:?}",
-            table(&[lease.clone()])
-        );
+        let shown = table(std::slice::from_ref(&lease));
+        assert!(shown[0].starts_with("r1 | Silent | 2571d ago"), "{shown:?}");
         lease.spec = None;
         assert!(table(&[lease])[0].starts_with("r1 | Unknown | ? |"));
     }
