@@ -24,6 +24,9 @@ struct Measured {
     memory: f64,
 }
 
+/// What a row is called, its unit, and where its value is.
+type Row = (&'static str, &'static str, fn(&Measured) -> f64);
+
 /// Measures both sides in turns and gives the table.
 pub(crate) async fn run(deployments: usize, rounds: usize) -> Result<String> {
     let (mut ours, mut stock) = (Vec::new(), Vec::new());
@@ -39,10 +42,11 @@ pub(crate) async fn run(deployments: usize, rounds: usize) -> Result<String> {
     let mut table = format!(
         "# A cluster beside stock Kubernetes with the same simulated nodes\n\n{deployments} Deployments of {PODS} pods, \
          {NODES} simulated nodes whose pods need 0.4 s to be ready. Medians of {rounds} rounds in turns on one \
-         machine, every write durable.\nMade by `cargo run --release -p koinon-benches -- pods`.\n\n| | koinon | \
+         machine, every write durable; the stock \
+         controllers with the limits that their clients have by default.\nMade by `cargo run --release -p koinon-benches -- pods`.\n\n| | koinon | \
          stock | ratio |\n|---|---:|---:|---:|\n"
     );
-    let rows: [(&str, &str, fn(&Measured) -> f64); 3] = [
+    let rows: [Row; 3] = [
         ("`kubectl apply` to all pods ready", "s", |one| one.ready),
         ("of which `kubectl apply`", "s", |one| one.applied),
         ("resident memory afterwards", "MiB", |one| one.memory),

@@ -126,7 +126,7 @@ async fn fill(up: &Up, members: usize) -> Result<f64> {
         |member: usize| format!("/clusters/member-{member}/apis/apps/v1/namespaces/default/deployments");
     stream::iter(1..=members)
         .map(|member| {
-            let request = Request::json("POST", &path(member), &deployment);
+            let request = Request::json("POST", path(member), &deployment);
             let client = &client;
             async move {
                 let answer = client.send(&request).await?;
