@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
 use koinon_fleet::membership::{self, Candidate, Joined, Row};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -118,16 +119,6 @@ fn line(row: &Row, now: Timestamp) -> Vec<String> {
         or_dash(row.leader.as_ref()),
         seen,
     ]
-}
-
-/// A time in its largest unit that says enough.
-pub(crate) fn age(time: SignedDuration) -> String {
-    match time.as_secs().max(0) {
-        seconds @ 0..=119 => format!("{seconds}s"),
-        seconds @ 120..=7199 => format!("{}m", seconds / 60),
-        seconds @ 7200..=172_799 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
 }
 
 pub(crate) async fn client(federation: &Federation) -> anyhow::Result<Client> {

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
+use koinon_control::clock::age;
 
 use crate::board::Summary;
 use crate::names;
@@ -122,16 +123,6 @@ impl Robot {
         let problems = self.progress.iter().flat_map(|progress| &progress.problems);
         let problems = problems.map(|(what, message)| format!("{name}: {what}: {message}"));
         rival.into_iter().chain(problems).collect()
-    }
-}
-
-/// Roughly how long, as people say it.
-fn age(time: SignedDuration) -> String {
-    match time.as_secs().max(0) {
-        seconds @ 0..120 => format!("{seconds}s"),
-        seconds @ 120..7_200 => format!("{}m", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
-        seconds => format!("{}d", seconds / 86_400),
     }
 }
 

@@ -27,6 +27,7 @@ mod replicasets;
 pub mod rollout;
 mod service;
 mod story;
+mod words;
 mod writing;
 
 pub use hub::Options;

@@ -1,11 +1,11 @@
 //! The members and how they are.
 
 use jiff::Timestamp;
+use koinon_control::clock::age;
 use koinon_fleet::membership::{self, Row};
 use serde::Serialize;
 
 use super::Scope;
-use crate::members::age;
 use crate::table::table;
 
 /// One member.

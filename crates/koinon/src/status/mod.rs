@@ -3,11 +3,16 @@
 //! Each section is one file: plain values that programs can read, a `gather` that asks the federation for them, and a pure
 //! `render` for people. A new section is one more file, one more field of [`Screen`], and one more line in [`render`].
 
+mod config;
 mod members;
+mod robots;
+mod subject;
 mod workload;
 mod workloads;
 
 pub(crate) use self::workload::{Kind, Named, get};
+
+use self::subject::Subject;
 
 use std::io::{ErrorKind, Write as _};
 
@@ -21,9 +26,9 @@ use crate::members::{Federation, client};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// One workload with all that is known of it, such as deployment/web or replicaset/web
-    #[arg(value_name = "KIND/NAME", value_parser = workload::Named::parse)]
-    workload: Option<workload::Named>,
+    /// Only this, with all that is known of it: deployment/web, replicaset/web, config, robots
+    #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
+    subject: Option<Subject>,
     #[command(flatten)]
     federation: Federation,
     /// The namespace [default: all, and `default` for one workload]
@@ -46,26 +51,33 @@ struct Scope<'a> {
 struct Screen {
     members: Vec<members::Member>,
     workloads: Vec<workloads::Workload>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    robots: Vec<robots::Told>,
 }
 
 pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
     let client = client(&args.federation).await?;
     let scope = Scope { client: &client, namespace: args.namespace.as_deref(), now: Timestamp::now() };
-    let text = match &args.workload {
-        Some(named) => {
+    let text = match &args.subject {
+        Some(Subject::Workload(named)) => {
             let found = workload::gather(&scope, named).await?;
             show(args.output, &found, workload::render)?
         }
-        None => {
-            let (members, workloads) = tokio::try_join!(members::gather(&scope), workloads::gather(&scope))?;
-            show(args.output, &Screen { members, workloads }, render)?
-        }
+        Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
+        Some(Subject::Robots) => show(args.output, &robots::gather(&scope).await?, robots::render)?,
+        None => show(args.output, &screen(&scope).await?, render)?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("the status cannot be written"),
     }
+}
+
+async fn screen(scope: &Scope<'_>) -> anyhow::Result<Screen> {
+    let (members, workloads, robots) =
+        tokio::try_join!(members::gather(scope), workloads::gather(scope), robots::gather(scope))?;
+    Ok(Screen { members, workloads, robots })
 }
 
 fn show<T: Serialize>(output: Output, values: &T, render: fn(&T) -> String) -> anyhow::Result<String> {
@@ -78,8 +90,13 @@ fn show<T: Serialize>(output: Output, values: &T, render: fn(&T) -> String) -> a
 
 /// The sections one below the other, each with its title.
 fn render(screen: &Screen) -> String {
-    let sections =
-        [("MEMBERS", members::render(&screen.members)), ("WORKLOADS", workloads::render(&screen.workloads))];
+    let mut sections = vec![
+        ("MEMBERS", members::render(&screen.members)),
+        ("WORKLOADS", workloads::render(&screen.workloads)),
+    ];
+    if !screen.robots.is_empty() {
+        sections.push(("ROBOTS", robots::render(&screen.robots)));
+    }
     let parts: Vec<String> = sections.iter().map(|(title, text)| format!("{title}\n{text}")).collect();
     parts.join("\n")
 }
@@ -90,7 +107,7 @@ mod tests {
 
     #[test]
     fn sections_have_titles_and_say_when_there_is_nothing() {
-        let screen = Screen { members: Vec::new(), workloads: Vec::new() };
+        let screen = Screen { members: Vec::new(), workloads: Vec::new(), robots: Vec::new() };
         assert_eq!(
             render(&screen),
             "MEMBERS\nnone; try koinon join NAME --member-kubeconfig FILE\n\nWORKLOADS\nnone\n"
