@@ -9,7 +9,9 @@ mod deployments;
 mod league;
 mod measure;
 mod planner;
+mod pods;
 mod replicasets;
+mod scale;
 mod sync;
 
 use std::path::PathBuf;
@@ -37,6 +39,21 @@ enum Subject {
         /// How often each side is measured; the table shows medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
+    },
+    /// Deployments and their pods on one cluster, beside a stock control plane with the same nodes.
+    Pods {
+        /// How many Deployments of ten pods.
+        #[arg(long, default_value_t = 100)]
+        deployments: usize,
+        /// How often each side is measured; the table shows medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
+    /// Very many members in one process.
+    Scale {
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        members: usize,
     },
     /// The planner, beside a plain implementation of the same rules.
     Planner {
@@ -89,6 +106,8 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let (name, table) = match arguments.subject {
         Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
+        Subject::Pods { deployments, rounds } => ("pods", pods::run(deployments, rounds).await?),
+        Subject::Scale { members } => ("scale", scale::run(members).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
         Subject::Replicasets { members, sets, rounds } => {

@@ -17,6 +17,7 @@ mod crds;
 mod create;
 mod delete;
 mod discovery;
+mod eviction;
 mod expiry;
 mod following;
 mod health;
@@ -186,7 +187,8 @@ const PLAIN: Accept = Accept { encoding: Encoding::Json, form: Form::Whole, pret
 async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query());
-    let info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
+    let mut info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
+    info.select(query.text("fieldSelector"));
     let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
     let (verb, resource) = (info.verb, info.resource.clone());
@@ -299,7 +301,7 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
         resource: &info.resource,
         subresource: &info.subresource,
         namespace: &info.namespace,
-        name: &info.name,
+        name: if info.name.is_empty() { &info.selected } else { &info.name },
         path: &info.path,
         is_resource: info.resource_path,
     }
