@@ -26,9 +26,9 @@ pub(crate) struct Controller {
     hub: Arc<Hub>,
     view: Arc<View<ReplicaSet>>,
     writer: Writer<SetRecord>,
-    /// What members were told, by the UID, as long as it is not written down: whoever changes the ReplicaSet at that moment
+    /// What members were told, and by which UID, as long as it is not written down: whoever changes the ReplicaSet at that moment
     /// must not bring back what was decided before.
-    decided: Mutex<HashMap<String, Placement>>,
+    decided: Mutex<HashMap<Key, (Option<String>, Placement)>>,
 }
 
 impl Controller {
@@ -44,6 +44,7 @@ impl Controller {
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(mut set) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::ReplicaSet, key);
+            self.decided.lock().remove(key);
             self.hub.metrics.count(Kind::ReplicaSet, key, None);
             return Next::Done;
         };
@@ -64,14 +65,13 @@ impl Controller {
             }
         }
         if set.metadata.deletion_timestamp.is_some() {
-            self.decided.lock().remove(&set.uid().unwrap_or_default());
             return Next::Done;
         }
         let wish = Wish::of(&set);
         let mut plan = self.plan(&set, &wish);
         if !plan.writes.is_empty() {
             let _timer = self.hub.metrics.time(Part::Members);
-            self.decided.lock().insert(set.uid().unwrap_or_default(), plan.placement.clone());
+            self.decided.lock().insert(key.clone(), (set.uid(), plan.placement.clone()));
             self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Next::Done };
@@ -100,8 +100,10 @@ impl Controller {
         let hub = &self.hub;
         let _timer = hub.metrics.time(Part::Plan);
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
-        let decided = self.decided.lock().get(&set.uid().unwrap_or_default()).cloned();
-        plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish), decided.as_ref())
+        let key = Key::of(set);
+        let decided = self.decided.lock().get(&key).filter(|(uid, _)| *uid == set.uid()).cloned();
+        let decided = decided.as_ref().map(|(_, placement)| placement);
+        plan(hub.clock.now(), rules, set, &self.look(&key, wish), decided)
     }
 
     /// Every member as it is seen now.
@@ -159,7 +161,7 @@ impl Controller {
         let same = content::is_same_status(&set.status, &Some(&plan.status))
             && set.annotations().get(workloads::PLACEMENT) == Some(&placement);
         if same {
-            self.decided.lock().remove(&set.uid().unwrap_or_default());
+            self.decided.lock().remove(&Key::of(set));
             return Ok(());
         }
         let mut status = serde_json::to_value(&plan.status).unwrap_or_default();
@@ -175,7 +177,7 @@ impl Controller {
             "status": status,
         });
         let answer = self.hub.patch_status(set, patch).await?;
-        self.decided.lock().remove(&set.uid().unwrap_or_default());
+        self.decided.lock().remove(&Key::of(set));
         self.tell(set, plan);
         self.view.learn(answer);
         Ok(())
