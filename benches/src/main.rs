@@ -5,9 +5,12 @@
 
 mod apiserver;
 mod config;
+mod deployments;
+mod league;
 mod measure;
 mod planner;
 mod pods;
+mod replicasets;
 mod scale;
 mod sync;
 
@@ -64,6 +67,27 @@ enum Subject {
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
+    /// A ReplicaSet on its way to many members, beside bare writes.
+    Replicasets {
+        /// How many members there are.
+        #[arg(long, default_value_t = 100)]
+        members: usize,
+        /// How many ReplicaSets are placed at once.
+        #[arg(long, default_value_t = 1000)]
+        sets: usize,
+        /// How often a single one is measured.
+        #[arg(long, default_value_t = 100)]
+        rounds: usize,
+    },
+    /// An image change over many members, beside the members' own rollouts.
+    Deployments {
+        /// How many members there are.
+        #[arg(long, default_value_t = 100)]
+        members: usize,
+        /// How many clusters at a time, one after another.
+        #[arg(long, value_delimiter = ',', default_value = "1,10")]
+        at_once: Vec<usize>,
+    },
     /// Custom-resource sync, beside a bare client that makes the same writes.
     Sync {
         /// How many objects there are, one after another.
@@ -86,6 +110,12 @@ async fn main() -> Result<()> {
         Subject::Scale { members } => ("scale", scale::run(members).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
+        Subject::Replicasets { members, sets, rounds } => {
+            ("replicasets", replicasets::run(members, sets, rounds).await?)
+        }
+        Subject::Deployments { members, at_once } => {
+            ("deployments", deployments::run(members, &at_once).await?)
+        }
         Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
     };
     println!("{table}");

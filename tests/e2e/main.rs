@@ -22,7 +22,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::world::World;
 
 /// So many scenarios run at a time, unless it is said otherwise.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

@@ -46,6 +46,9 @@ pub(crate) struct Controller {
 pub(super) struct Memory {
     record: Record,
     placement: Option<Placement>,
+    /// What members were told, as long as it is not written down: whoever changes the Deployment at that moment must not bring
+    /// back what was decided before.
+    decided: Option<Placement>,
     /// The templates of its revisions, by name.
     pub(super) templates: BTreeMap<String, (Value, rollout::Shadow)>,
 }
@@ -97,7 +100,7 @@ impl Controller {
             self.view.learn(answer);
             return Ok(Next::After(Duration::ZERO));
         }
-        let decision = self.decide(&deployment, None);
+        let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         self.make_shadows(&deployment, &decision).await?;
         if decision.plan.record != read::record(&deployment).unwrap_or_default() {
@@ -110,6 +113,7 @@ impl Controller {
         let wrote = !orders.is_empty();
         if wrote {
             let timer = self.hub.metrics.time(Part::Members);
+            self.remember(&deployment, |memory| memory.decided = Some(decision.placement.clone()));
             self.writer.carry_out(orders).await;
             drop(timer);
             // Whoever changed it meanwhile had it queued again.
@@ -118,8 +122,7 @@ impl Controller {
                 return Ok(Next::Done);
             }
             deployment = now;
-            let decided = Some(decision.placement);
-            let Some(again) = self.decide(&deployment, decided) else { return Ok(Next::Done) };
+            let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
             decision = again;
         }
         self.hub.metrics.count(Kind::Deployment, key, Some(decision.counts()));
@@ -137,8 +140,7 @@ impl Controller {
         })
     }
 
-    /// `decided` is what was decided a moment ago, and is not yet written down.
-    fn decide(&self, deployment: &Deployment, decided: Option<Placement>) -> Option<Decision> {
+    fn decide(&self, deployment: &Deployment) -> Option<Decision> {
         let _timer = self.hub.metrics.time(Part::Plan);
         let spec = deployment.spec.as_ref()?;
         let uid = deployment.uid().unwrap_or_default();
@@ -152,8 +154,8 @@ impl Controller {
             members: &members,
             shadows,
             record: read::record(deployment).unwrap_or(memory.record),
-            told: decided.as_ref().and_then(|_| said.clone()),
-            before: decided.or(said),
+            told: memory.decided.as_ref().and_then(|_| said.clone()),
+            before: memory.decided.or(said),
         };
         let hub = &self.hub;
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
@@ -299,6 +301,7 @@ impl Controller {
         let there = deployment.annotations();
         let differs = annotations.iter().any(|(name, value)| there.get(*name) != value.as_ref());
         if content::is_same_status(&deployment.status, &Some(&status)) && !differs {
+            self.remember(deployment, |memory| memory.decided = None);
             return Ok(());
         }
         let patch = json!({
@@ -309,7 +312,10 @@ impl Controller {
             "status": status,
         });
         let answer = self.hub.patch_status(deployment, patch).await?;
-        self.remember(deployment, |memory| memory.placement = Some(decision.placement.clone()));
+        self.remember(deployment, |memory| {
+            memory.placement = Some(decision.placement.clone());
+            memory.decided = None;
+        });
         let story = story::tell(deployment, &decision.plan);
         for told in decision.told.iter().chain(&story) {
             self.hub.recorder.tell(deployment, told.weight, told.reason, told.message.as_str());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::chaos::Chance;
 use crate::harness::{DEPLOY, Deploy, PREFERENCES, WEB, World, room};
 
-const SCHEDULES: u64 = 8;
+const SCHEDULES: u64 = 4;
 /// Longer than the longest pause after which something happens by itself.
 const QUIET: Duration = Duration::from_secs(130);
 const EVEN: &str = r#"{"rebalance":true}"#;
