@@ -21,7 +21,7 @@ pub mod member;
 pub mod membership;
 pub mod metrics;
 mod probe;
-mod task;
+pub mod task;
 pub mod watch;
 
 pub use fleet::{Fleet, Link, Member, Options, Wanted};
