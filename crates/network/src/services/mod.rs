@@ -8,11 +8,14 @@
 //! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
 //! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
+//! - [`control`] watches, has plans made and does them.
 
 pub mod address;
+pub mod control;
 pub mod endpoints;
 pub mod external_dns;
 pub mod joining;
+mod metrics;
 pub mod model;
 pub mod packing;
 pub mod plan;
@@ -20,3 +23,7 @@ pub mod ports;
 pub mod records;
 pub mod render;
 pub mod view;
+
+pub use control::{Options, Resolve, Services};
+pub use metrics::Metrics;
+pub use view::{Locality, Stale, Stance};

@@ -1,6 +1,7 @@
 //! Services: members of federated ones, federated ones themselves, and those that only take a name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
@@ -28,7 +29,7 @@ pub enum Occupant {
     /// Somebody's Service, which has to do with nothing here.
     Plain { uid: String },
     /// Somebody's Service that speaks of federated ones.
-    Member(Box<Joining>),
+    Member(Arc<Joining>),
     /// A federated Service that we generated.
     Ours(Box<Published>),
 }
@@ -90,7 +91,7 @@ impl Record for Occupant {
         }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         match Asked::read(namespace, service.annotations()) {
-            Some(asked) => Some(Occupant::Member(Box::new(joining(service, &spec, asked)))),
+            Some(asked) => Some(Occupant::Member(Arc::new(joining(service, &spec, asked)))),
             None => plain,
         }
     }
