@@ -131,7 +131,13 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     if members.is_empty() {
         return match unknown.as_slice() {
             [] => Plan { why: "it has no member any more".into(), ..remove(ours, site) },
-            _ => Plan::waits(format!("who else is a member is not known: {}", listed(&unknown))),
+            _ => Plan {
+                // What came from who is known is known to be over.
+                slices: ours
+                    .map(|published| settle(key, clusters, published, BTreeMap::new(), Use::All, site))
+                    .unwrap_or_default(),
+                ..Plan::waits(format!("who else is a member is not known: {}", listed(&unknown)))
+            },
         };
     }
     if ours.is_some_and(|published| published.going) {

@@ -32,15 +32,26 @@ pub fn decide(published: Option<&[ShapePort]>, members: &[&[Port]]) -> Decided {
         // What was published agrees with itself.
         let _ = table.add(&port.name, port.protocol, port.port, port.app_protocol.as_deref());
     }
+    let refusals: Vec<Vec<Option<String>>> = members
+        .iter()
+        .map(|ports| {
+            ports
+                .iter()
+                .map(|port| {
+                    table.add(&port.name, port.protocol, port.port, port.app_protocol.as_deref()).err()
+                })
+                .collect()
+        })
+        .collect();
     let mut decided = Decided::default();
     let mut placed = Vec::new();
-    for ports in members {
-        let mut left_out = Vec::new();
-        let mut of_member = Vec::new();
-        for port in *ports {
-            match table.add(&port.name, port.protocol, port.port, port.app_protocol.as_deref()) {
-                Ok(index) => of_member.push((port.name.clone(), index)),
-                Err(why) => left_out.push(why),
+    for (ports, refusals) in members.iter().zip(refusals) {
+        let (mut of_member, mut left_out) = (Vec::new(), Vec::new());
+        for (port, refusal) in ports.iter().zip(refusals) {
+            // One that was refused for its name may have its place after all, under the name that a younger one gave it.
+            match (table.place(port.protocol, port.port), refusal) {
+                (Some(index), _) => of_member.push((port.name.clone(), index)),
+                (None, why) => left_out.extend(why),
             }
         }
         placed.push(of_member);
@@ -67,11 +78,14 @@ struct Table {
 }
 
 impl Table {
-    /// Where a port has its place, or why it has none.
-    fn add(&mut self, name: &str, protocol: Protocol, port: u16, app: Option<&str>) -> Result<usize, String> {
-        let same = self.ports.iter().position(|known| (known.protocol, known.port) == (protocol, port));
-        if let Some(index) = same {
-            return Ok(index);
+    fn place(&self, protocol: Protocol, port: u16) -> Option<usize> {
+        self.ports.iter().position(|known| (known.protocol, known.port) == (protocol, port))
+    }
+
+    /// Gives a port a place, or says why it has none.
+    fn add(&mut self, name: &str, protocol: Protocol, port: u16, app: Option<&str>) -> Result<(), String> {
+        if self.place(protocol, port).is_some() {
+            return Ok(());
         }
         if let Some(other) = self.ports.iter().find(|known| !name.is_empty() && known.name == name) {
             return Err(format!(
@@ -90,7 +104,7 @@ impl Table {
             port,
             app_protocol: app.map(str::to_owned),
         });
-        Ok(self.ports.len() - 1)
+        Ok(())
     }
 
     /// What ports are called. Only a single one may go without a name.
