@@ -128,6 +128,7 @@ pub struct Flaw {
 pub enum Kind {
     Service,
     NativeService,
+    VirtualMachine,
 }
 
 impl Kind {
@@ -135,6 +136,7 @@ impl Kind {
         match self {
             Kind::Service => "Service",
             Kind::NativeService => "NativeService",
+            Kind::VirtualMachine => "VirtualMachine",
         }
     }
 }

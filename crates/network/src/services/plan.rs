@@ -330,7 +330,7 @@ fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<Str
         for Group { part, family, ports, endpoints } in reached.groups {
             for (path, endpoints) in pack(endpoints) {
                 let name = format!("{}-{}", key.name, short(&[&of_member, &part, family.as_str(), &path]));
-                let service = format!("{}/{}", source.kind.as_str(), source.key);
+                let service = format!("{} {}", source.kind.as_str(), source.key);
                 let (cluster, ports) = (source.cluster.clone(), ports.clone());
                 slices.insert(name.clone(), Slice { name, cluster, service, family, ports, endpoints });
             }

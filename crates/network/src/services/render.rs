@@ -7,16 +7,16 @@ use k8s_openapi::api::discovery::v1::{
     self, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use koinon_api::names::network::{FEDERATED_SERVICE, SLICES_MANAGER, SOURCE_CLUSTER, SOURCE_SERVICE};
+use koinon_api::names::network::{FEDERATED_SERVICE, SOURCE_CLUSTER, SOURCE_SERVICE, VM_SERVICE};
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use serde_json::{Value, json};
 
 use super::external_dns::Changes;
-use super::model::{Endpoint, Slice, SlicePort};
+use super::model::{Endpoint, Protocol, Slice, SlicePort};
 use super::packing::short;
 use super::plan::CONFLICTS;
-use super::records::{SERVICE_NAME, Shape};
+use super::records::{Manager, SERVICE_NAME, Shape};
 
 /// Who looks after an EndpointSlice, as Kubernetes' own label says.
 pub(crate) const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -100,11 +100,54 @@ fn without_nulls(mut object: Value) -> Value {
     object
 }
 
+/// A Service of virtual machines that is not there yet. Without ports it has no address of its own either.
+pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)]) -> Service {
+    let mut spec = json!({"type": "ClusterIP", "ports": machine_ports(ports)});
+    if ports.is_empty() {
+        spec = json!({"type": "ClusterIP", "clusterIP": "None"});
+    }
+    let object = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "namespace": key.namespace, "name": key.name,
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {VM_SERVICE: "true"},
+        },
+        "spec": spec,
+    });
+    serde_json::from_value(object).unwrap_or_default()
+}
+
+/// The merge patch that gives such a Service its ports, if it is still this very one.
+pub fn machine_service_patch(uid: &str, version: &str, ports: &[(String, Protocol, u16)]) -> Value {
+    json!({
+        "metadata": {"uid": uid, "resourceVersion": version},
+        "spec": {"ports": machine_ports(ports), "selector": null},
+    })
+}
+
+fn machine_ports(ports: &[(String, Protocol, u16)]) -> Value {
+    let ports = ports.iter().map(|(name, protocol, port)| {
+        let mut rendered = json!({"protocol": protocol.as_str(), "port": port, "targetPort": port});
+        if !name.is_empty() {
+            rendered["name"] = json!(name);
+        }
+        rendered
+    });
+    ports.collect()
+}
+
 /// A generated EndpointSlice; `over` is the one that it replaces.
-pub fn slice(key: &Key, slice: &Slice, owner: &str, over: Option<(&str, &str)>) -> EndpointSlice {
+pub fn slice(
+    manager: Manager,
+    key: &Key,
+    slice: &Slice,
+    owner: &str,
+    over: Option<(&str, &str)>,
+) -> EndpointSlice {
     let labels = BTreeMap::from([
         (SERVICE_NAME.to_owned(), key.name.clone()),
-        (SLICE_MANAGED_BY.to_owned(), SLICES_MANAGER.to_owned()),
+        (SLICE_MANAGED_BY.to_owned(), manager.as_str().to_owned()),
         (MANAGED_BY.to_owned(), MANAGER.to_owned()),
         (FROM.to_owned(), short(&[slice.cluster.as_str()])),
     ]);

@@ -168,8 +168,8 @@ impl Site {
         let Some(service) = self.get(&path).await else { return "nothing".into() };
         let ports: Vec<String> = service["spec"]["ports"]
             .as_array()
-            .unwrap()
-            .iter()
+            .into_iter()
+            .flatten()
             .map(|port| format!("{}:{}", port["name"].as_str().unwrap_or_default(), port["port"]))
             .collect();
         let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -302,11 +302,6 @@ impl World {
 
     pub(crate) fn runs(&self, name: &str) -> bool {
         self.running.contains_key(name)
-    }
-
-    /// Cuts or heals the way from a supervisor to a cluster.
-    pub(crate) fn wire(&self, from: &str, to: &str, up: bool) {
-        self.wires[&(from.to_owned(), to.to_owned())].set(up);
     }
 
     /// Cuts or heals a cluster's ways to and from all others.

@@ -15,6 +15,7 @@ async fn three() -> World {
         world[cluster].endpoints(&format!("ns/foo{number}"), &format!("10.{number}.0.1")).await;
     }
     world.until_shown("c3", &foo(), BOTH).await;
+    world.until_as_the_model(&foo(), "in the beginning").await;
     world
 }
 

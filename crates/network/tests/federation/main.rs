@@ -2,6 +2,7 @@
 
 mod harness;
 mod leading;
+mod machines;
 mod schedules;
 mod sharing;
 mod wire;

@@ -11,7 +11,7 @@ use koinon_fleet::{ClusterId, Record};
 use koinon_network::services::endpoints::Resolved;
 use koinon_network::services::model::{Joining, Kind, Source};
 use koinon_network::services::plan::{Plan, ServiceStep, SliceStep, plan};
-use koinon_network::services::records::{Node as NodeRecord, Occupant, OwnSlice, SourceSlice};
+use koinon_network::services::records::{Manager, Node as NodeRecord, Occupant, OwnSlice, SourceSlice};
 use koinon_network::services::render;
 use koinon_network::services::view::{Cluster, Clusters, Locality, Member, Site, Stance};
 use serde_json::{Value, json};
@@ -114,6 +114,7 @@ impl World {
             match step {
                 SliceStep::Create { slice, owner } => {
                     let made = render::slice(
+                        Manager::Federation,
                         key,
                         slice,
                         owner,
@@ -122,7 +123,13 @@ impl World {
                     assert!(place.own.insert(at(&slice.name), made).is_none(), "it was there");
                 }
                 SliceStep::Update { slice, owner, uid, version: before } => {
-                    let after = render::slice(key, slice, owner, Some((uid, &version.to_string())));
+                    let after = render::slice(
+                        Manager::Federation,
+                        key,
+                        slice,
+                        owner,
+                        Some((uid, &version.to_string())),
+                    );
                     let known = place.own.insert(at(&slice.name), after).unwrap();
                     assert_eq!(
                         (known.metadata.uid.as_ref(), known.metadata.resource_version.as_ref()),

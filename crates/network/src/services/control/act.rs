@@ -14,6 +14,7 @@ use super::post::At;
 use crate::services::metrics::{Outcome, Written};
 use crate::services::model::Slice;
 use crate::services::plan::{Plan, ServiceStep, SliceStep};
+use crate::services::records::Manager;
 use crate::services::render;
 
 /// So many slices of one federated Service are written at a time.
@@ -32,17 +33,26 @@ pub(super) enum Error {
 
 impl At {
     pub(super) async fn act(&self, key: &Key, plan: &Plan) -> Result<(), Error> {
-        let mut failed = Ok(());
-        for steps in plan.slices.chunks(AT_ONCE) {
-            let outcomes = join_all(steps.iter().map(|step| self.act_on_slice(key, step))).await;
-            failed = failed.and(outcomes.into_iter().collect());
-        }
-        // All others are done; but the Service is not changed before what it needs is there.
-        failed?;
+        self.act_on_slices(key, Manager::Federation, &plan.slices).await?;
         match &plan.service {
             Some(step) => self.act_on_service(key, step).await,
             None => Ok(()),
         }
+    }
+
+    /// Does all steps that can be done. The Service is not to be changed before what it needs is there.
+    pub(super) async fn act_on_slices(
+        &self,
+        key: &Key,
+        manager: Manager,
+        steps: &[SliceStep],
+    ) -> Result<(), Error> {
+        let mut failed = Ok(());
+        for steps in steps.chunks(AT_ONCE) {
+            let outcomes = join_all(steps.iter().map(|step| self.act_on_slice(key, manager, step))).await;
+            failed = failed.and(outcomes.into_iter().collect());
+        }
+        failed
     }
 
     async fn act_on_service(&self, key: &Key, step: &ServiceStep) -> Result<(), Error> {
@@ -74,12 +84,12 @@ impl At {
         Ok(())
     }
 
-    async fn act_on_slice(&self, key: &Key, step: &SliceStep) -> Result<(), Error> {
+    async fn act_on_slice(&self, key: &Key, manager: Manager, step: &SliceStep) -> Result<(), Error> {
         self.may_write()?;
         match step {
-            SliceStep::Create { slice, owner } => self.create(key, slice, owner).await,
+            SliceStep::Create { slice, owner } => self.create(key, manager, slice, owner).await,
             SliceStep::Update { slice, owner, uid, version } => {
-                let object = render::slice(key, slice, owner, Some((uid, version)));
+                let object = render::slice(manager, key, slice, owner, Some((uid, version)));
                 self.replace(key, object).await
             }
             SliceStep::Drain { name, uid, version } => self.drain(key, name, uid, version).await,
@@ -95,11 +105,11 @@ impl At {
         }
     }
 
-    async fn create(&self, key: &Key, slice: &Slice, owner: &str) -> Result<(), Error> {
+    async fn create(&self, key: &Key, manager: Manager, slice: &Slice, owner: &str) -> Result<(), Error> {
         let client = self.post.client();
         let api: Api<EndpointSlice> = client.namespaced(&key.namespace);
         let doing = || format!("to create the EndpointSlice {}/{}", key.namespace, slice.name);
-        let object = render::slice(key, slice, owner, None);
+        let object = render::slice(manager, key, slice, owner, None);
         match client.call(api.create(&post_params(), &object)).await {
             // Somebody took our label off it, or it is somebody else's after all.
             Err(error) if error.is_conflict() => {
@@ -111,7 +121,7 @@ impl At {
                 let (uid, version) =
                     (there.uid().unwrap_or_default(), there.resource_version().unwrap_or_default());
                 self.may_write()?;
-                self.replace(key, render::slice(key, slice, owner, Some((&uid, &version)))).await
+                self.replace(key, render::slice(manager, key, slice, owner, Some((&uid, &version)))).await
             }
             made => {
                 let made = self.outcome(Written::Slice, doing, made)?;
@@ -157,11 +167,11 @@ impl At {
         self.replace(key, slice).await
     }
 
-    fn may_write(&self) -> Result<(), Error> {
+    pub(super) fn may_write(&self) -> Result<(), Error> {
         if self.post.fence.holds() { Ok(()) } else { Err(Error::Fenced) }
     }
 
-    fn outcome<T>(
+    pub(super) fn outcome<T>(
         &self,
         kind: Written,
         doing: impl FnOnce() -> String,
@@ -177,7 +187,7 @@ impl At {
     }
 
     /// What was gone already is as good as deleted.
-    fn gone(
+    pub(super) fn gone(
         &self,
         kind: Written,
         doing: impl FnOnce() -> String,
@@ -191,12 +201,12 @@ impl At {
     }
 }
 
-fn post_params() -> PostParams {
+pub(super) fn post_params() -> PostParams {
     PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() }
 }
 
 /// Deletes this very object in this very version, and leaves what hangs on it to the garbage collector.
-fn only(uid: &str, version: &str) -> DeleteParams {
+pub(super) fn only(uid: &str, version: &str) -> DeleteParams {
     let preconditions =
         Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

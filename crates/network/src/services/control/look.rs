@@ -46,6 +46,8 @@ pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters
 fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
     let cluster = source.cluster.as_str();
     let joining = match source.kind {
+        // A machine is a member by way of the Service that is made for it.
+        Kind::VirtualMachine => return None,
         Kind::NativeService => sources.natives.get(cluster, &source.key)?,
         Kind::Service => match &*sources.services.get(cluster, &source.key)? {
             Occupant::Member(joining) => joining.clone(),
@@ -56,7 +58,7 @@ fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
         return None;
     }
     let names: Vec<Key> = match source.kind {
-        Kind::NativeService => Vec::new(),
+        Kind::NativeService | Kind::VirtualMachine => Vec::new(),
         Kind::Service => {
             let books = sources.desk.books.read();
             let names = books.slices_of(&source.cluster, &source.key);

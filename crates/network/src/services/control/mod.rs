@@ -8,6 +8,7 @@
 mod act;
 mod books;
 mod look;
+mod machines;
 mod post;
 mod resolve;
 mod sources;

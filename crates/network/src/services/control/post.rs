@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use koinon_api::names::network::SLICES_MANAGER;
+use koinon_api::names::network::{
+    NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP, VIRTUAL_MACHINE_VERSION,
+};
+use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use koinon_control::events::Weight;
 use koinon_control::queue::{Next, Queue, work};
-use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection};
+use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -18,10 +21,11 @@ use super::books::Books;
 use super::sources::Sources;
 use super::{Options, look};
 use crate::post::Post;
+use crate::services::machines::{Machine, MachineService};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Kind, Source};
 use crate::services::plan::{Notice, balancers, plan};
-use crate::services::records::{Occupant, OwnSlice};
+use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
 use crate::services::view::Site;
 
@@ -35,6 +39,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(super) enum Job {
     /// A federated Service.
     Federated(Key),
+    /// A Service of virtual machines.
+    Machines(Key),
     /// A member of this cluster, which may have to be told something.
     Member(Source),
     /// Everything there is.
@@ -67,6 +73,11 @@ pub(super) struct At {
     pub(super) own: Arc<Index<OwnSlice>>,
     /// Which of it belongs to which federated Service.
     owners: Arc<Mutex<Books>>,
+    /// Virtual machines of the member that is led, and the Services that were made for them.
+    pub(super) machines: Arc<Index<Machine>>,
+    pub(super) machine_services: Arc<Index<MachineService>>,
+    /// Which machines ask for which Service.
+    pub(super) asked: Arc<Mutex<Books>>,
     inbox: Arc<Inbox>,
     /// What was told last, by what it was about.
     told: Mutex<BTreeMap<Job, Vec<Notice>>>,
@@ -87,11 +98,38 @@ impl At {
                 let record = index.get(cluster.as_str(), key);
                 let concerned =
                     books.lock().own(cluster, key, record.as_ref().map(|one| one.service.as_str()));
-                concerned.into_iter().for_each(|key| to.add(Job::Federated(key)));
+                for key in concerned {
+                    to.add(Job::Federated(key.clone()));
+                    to.add(Job::Machines(key));
+                }
             }
             News::Knowledge(..) => to.add(Job::All),
         });
-        At { post, sources, options, metrics, own, owners, inbox, told: Mutex::default() }
+        let (machines, asked) = (Index::<Machine>::new(), Arc::new(Mutex::new(Books::default())));
+        let (weak, books, to) = (Arc::downgrade(&machines), asked.clone(), inbox.clone());
+        machines.on_change(move |news| match *news {
+            News::Record(cluster, key) => {
+                let Some(index) = weak.upgrade() else { return };
+                let machine = index.get(cluster.as_str(), key);
+                let services = machine.iter().flat_map(|one| one.asks.keys());
+                let services: Vec<Key> =
+                    services.map(|name| Key::new(key.namespace.as_str(), name.as_str())).collect();
+                let source =
+                    Source { cluster: cluster.clone(), kind: Kind::VirtualMachine, key: key.clone() };
+                let concerned = books.lock().join(source.clone(), &services);
+                concerned.into_iter().for_each(|key| to.add(Job::Machines(key)));
+                to.add(Job::Member(source));
+            }
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let machine_services = Index::<MachineService>::new();
+        let to = inbox.clone();
+        machine_services.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Machines(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let told = Mutex::default();
+        At { post, sources, options, metrics, own, owners, machines, machine_services, asked, inbox, told }
     }
 
     /// Works for as long as it is polled.
@@ -100,12 +138,20 @@ impl At {
         self.sources.desk.open(&self.inbox);
         self.inbox.add(Job::All);
         let ours = Selection {
-            labels: Some(format!("{SLICE_MANAGED_BY}={SLICES_MANAGER}")),
+            labels: Some(format!(
+                "{SLICE_MANAGED_BY} in ({},{})",
+                Manager::Federation.as_str(),
+                Manager::Machines.as_str()
+            )),
             ..Selection::default()
         };
+        let made = Selection { labels: Some(format!("{MANAGED_BY}={MANAGER}")), ..Selection::default() };
+        let optional = Selection { unserved: Unserved::Empty, ..Selection::default() };
         let (member, fleet) = (&self.post.member, &self.post.fleet);
         tokio::select! {
             never = fleet.follow_member(member, self.own.clone(), ours, member.client().all()) => never,
+            never = fleet.follow_member(member, self.machines.clone(), optional, member.client().all()) => never,
+            never = fleet.follow_member(member, self.machine_services.clone(), made, member.client().all()) => never,
             never = self.hear_of_members() => never,
             never = work(&self.inbox.queue, AT_ONCE, |job| self.handle(job)) => never,
         }
@@ -134,6 +180,7 @@ impl At {
         match job {
             Job::All => {
                 self.everything().into_iter().for_each(|key| self.inbox.add(Job::Federated(key)));
+                self.everything_of_machines().into_iter().for_each(|key| self.inbox.add(Job::Machines(key)));
                 self.flawed().into_iter().for_each(|source| self.inbox.add(Job::Member(source)));
                 Next::Done
             }
@@ -141,6 +188,7 @@ impl At {
                 self.tell(Job::Member(source.clone()), self.flaws(&source));
                 Next::Done
             }
+            Job::Machines(key) => self.machines(&key).await,
             Job::Federated(key) => self.federated(&key).await,
         }
     }
@@ -155,6 +203,14 @@ impl At {
         let slices = self.own.of_member(here);
         self.metrics.stands(here, federated, slices.len(), self.inbox.queue.waiting());
         all.extend(slices.into_iter().map(|(key, slice)| Key::new(key.namespace, slice.service.as_str())));
+        all
+    }
+
+    /// All Services of machines that there are, or should be.
+    fn everything_of_machines(&self) -> BTreeSet<Key> {
+        let here = self.post.name().as_str();
+        let mut all: BTreeSet<Key> = self.asked.lock().federated().cloned().collect();
+        all.extend(self.machine_services.of_member(here).into_iter().map(|(key, _)| key));
         all
     }
 
@@ -195,22 +251,33 @@ impl At {
 
     fn site(&self, key: &Key, resolved: crate::services::endpoints::Resolved) -> Site {
         let here = self.post.name();
+        Site {
+            namespace: self.sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
+            occupant: self.sources.services.get(here.as_str(), key),
+            slices: self.own_slices(key, Manager::Federation),
+            resolved,
+            dns_suffix: self.options.dns_suffix.clone().filter(|_| self.has_machines()),
+            locality: self.options.locality,
+        }
+    }
+
+    /// The EndpointSlices that were generated for one Service, by name.
+    pub(super) fn own_slices(&self, key: &Key, manager: Manager) -> BTreeMap<String, Arc<OwnSlice>> {
+        let here = self.post.name();
         let names: Vec<Key> = {
             let owners = self.owners.lock();
             owners.slices_of(here, key).map(|name| Key::new(key.namespace.as_str(), name)).collect()
         };
         let slices = names.into_iter().filter_map(|key| {
             let slice = self.own.get(here.as_str(), &key)?;
-            Some((key.name, slice))
+            (slice.manager == manager).then_some((key.name, slice))
         });
-        Site {
-            namespace: self.sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
-            occupant: self.sources.services.get(here.as_str(), key),
-            slices: slices.collect(),
-            resolved,
-            dns_suffix: None,
-            locality: self.options.locality,
-        }
+        slices.collect()
+    }
+
+    /// Whether virtual machines are looked after here, which look for names outside the cluster.
+    fn has_machines(&self) -> bool {
+        !self.machines.is_empty()
     }
 
     /// Members of this cluster with which something is wrong.
@@ -229,6 +296,7 @@ impl At {
     fn flaws(&self, source: &Source) -> Vec<Notice> {
         let here = source.cluster.as_str();
         let joining = match source.kind {
+            Kind::VirtualMachine => return self.machine_flaws(source),
             Kind::NativeService => self.sources.natives.get(here, &source.key),
             Kind::Service => match self.sources.services.get(here, &source.key).as_deref() {
                 Some(Occupant::Member(joining)) => Some(joining.clone()),
@@ -257,10 +325,8 @@ impl At {
         for notice in notices.into_iter().filter(|notice| !before.contains(notice)) {
             let api_version = match notice.kind {
                 Kind::Service => "v1".to_owned(),
-                Kind::NativeService => {
-                    use koinon_api::names::network::{NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION};
-                    format!("{NATIVE_SERVICE_GROUP}/{NATIVE_SERVICE_VERSION}")
-                }
+                Kind::NativeService => format!("{NATIVE_SERVICE_GROUP}/{NATIVE_SERVICE_VERSION}"),
+                Kind::VirtualMachine => format!("{VIRTUAL_MACHINE_GROUP}/{VIRTUAL_MACHINE_VERSION}"),
             };
             let about = ObjectReference {
                 api_version: Some(api_version),

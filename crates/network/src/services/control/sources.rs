@@ -68,6 +68,7 @@ impl Sources {
             if is_ours || desk.books.read().has_members(key) {
                 desk.tell_post(cluster, &Job::Federated(key.clone()));
             }
+            desk.tell_post(cluster, &Job::Machines(key.clone()));
         });
         let desk = self.desk.clone();
         listen(&self.natives, &self.desk, move |index, cluster, key| {

@@ -7,8 +7,8 @@ mod service;
 mod slice;
 
 pub use node::Node;
-pub use own::OwnSlice;
 pub(crate) use own::digest;
+pub use own::{Manager, OwnSlice};
 pub use service::{Occupant, Published, Shape, ShapePort};
 pub(crate) use slice::SERVICE_NAME;
 pub use slice::SourceSlice;
