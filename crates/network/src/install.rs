@@ -31,16 +31,16 @@ pub fn rbac() -> Vec<Value> {
         rule(&[VIRTUAL_MACHINE_GROUP], &["virtualmachines"], &read),
     ];
     let leases = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
-    let here = [
-        rule(&[""], &["secrets"], &read),
-        rule(&[GROUP], &["federations/status"], &["get", "update", "patch"]),
-    ];
+    let here = [rule(&[""], &["secrets"], &read)];
+    // Also of Federations that are where none belongs: they are told so.
+    let status = [rule(&[GROUP], &["federations/status"], &["get", "update", "patch"])];
     let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NETWORK_NAMESPACE}});
     let mut all = vec![
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NETWORK_NAMESPACE}}),
         account(NAME),
         account(MEMBER),
         role("ClusterRole", MEMBER, None, &member),
+        role("ClusterRole", NAME, None, &status),
         role("Role", MEMBER, Some(NETWORK_NAMESPACE), &leases),
         role("Role", NAME, Some(NETWORK_NAMESPACE), &here),
         role("Role", NAME, Some("kube-system"), &leases),
@@ -49,6 +49,7 @@ pub fn rbac() -> Vec<Value> {
         all.push(binding("ClusterRoleBinding", "ClusterRole", MEMBER, account, None));
         all.push(binding("RoleBinding", "Role", MEMBER, account, Some(NETWORK_NAMESPACE)));
     }
+    all.push(binding("ClusterRoleBinding", "ClusterRole", NAME, NAME, None));
     all.push(binding("RoleBinding", "Role", NAME, NAME, Some(NETWORK_NAMESPACE)));
     all.push(binding("RoleBinding", "Role", NAME, NAME, Some("kube-system")));
     all

@@ -40,7 +40,7 @@ pub fn service(key: &Key, shape: &Shape) -> Service {
         },
         "spec": without_nulls(spec),
     });
-    serde_json::from_value(object).unwrap_or_default()
+    read(object)
 }
 
 /// The merge patch that makes a federated Service be so, if it is still this very one. Its addresses stay.
@@ -93,6 +93,11 @@ fn spec(shape: &Shape) -> Value {
     })
 }
 
+/// What is written above is a Service; were it none, the server would refuse the empty one.
+fn read(service: Value) -> Service {
+    serde_json::from_value(service).unwrap_or_default()
+}
+
 fn without_nulls(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.retain(|_, value| !value.is_null());
@@ -115,7 +120,7 @@ pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)]) -> Service 
         },
         "spec": spec,
     });
-    serde_json::from_value(object).unwrap_or_default()
+    read(object)
 }
 
 /// The merge patch that gives such a Service its ports, if it is still this very one.

@@ -91,15 +91,38 @@ impl Stale {
         &self,
         now: Timestamp,
         knowledge: Knowledge,
-        away: Option<Timestamp>,
+        away: impl FnOnce() -> Option<Timestamp>,
     ) -> (Stance, Option<Timestamp>) {
+        if self.stance == Stance::Keep {
+            return (Stance::Keep, None);
+        }
         let since = match knowledge {
             Knowledge::Complete => return (Stance::Keep, None),
             Knowledge::Stale { since } => Some(since),
-            Knowledge::Unknown => away,
+            Knowledge::Unknown => away(),
         };
-        let (Some(since), true) = (since, self.stance != Stance::Keep) else { return (Stance::Keep, None) };
+        let Some(since) = since else { return (Stance::Keep, None) };
         let due = since.saturating_add(self.after).unwrap_or(Timestamp::MAX);
         if now >= due { (self.stance, None) } else { (Stance::Keep, Some(due)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_away_long_enough_is_stale_whether_it_was_ever_known_or_not() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let stale = Stale { stance: Stance::Drop, after: SignedDuration::from_secs(60) };
+        let since = at(1000);
+        for knowledge in [Knowledge::Stale { since }, Knowledge::Unknown] {
+            let away = || Some(since);
+            assert_eq!(stale.judge(at(1059), knowledge, away), (Stance::Keep, Some(at(1060))));
+            assert_eq!(stale.judge(at(1060), knowledge, away), (Stance::Drop, None));
+            assert_eq!(Stale::default().judge(at(9999), knowledge, away), (Stance::Keep, None));
+        }
+        assert_eq!(stale.judge(at(9999), Knowledge::Complete, || Some(since)), (Stance::Keep, None));
+        assert_eq!(stale.judge(at(9999), Knowledge::Unknown, || None), (Stance::Keep, None));
     }
 }

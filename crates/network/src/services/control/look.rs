@@ -29,7 +29,7 @@ pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters
             joined.into_iter().filter_map(|source| member(sources, key, source)).collect();
         let nodes = needs_nodes(&members);
         let knowledge = knowledge(sources, id, nodes);
-        let (stance, again) = stale.judge(now, knowledge, away_since(&fleet_member));
+        let (stance, again) = stale.judge(now, knowledge, || away_since(&fleet_member));
         due = due.into_iter().chain(again).min();
         let nodes = match nodes {
             true => {
