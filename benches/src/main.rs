@@ -7,6 +7,8 @@ mod apiserver;
 mod config;
 mod measure;
 mod planner;
+mod pods;
+mod scale;
 mod sync;
 
 use std::path::PathBuf;
@@ -34,6 +36,21 @@ enum Subject {
         /// How often each side is measured; the table shows medians.
         #[arg(long, default_value_t = 3)]
         rounds: usize,
+    },
+    /// Deployments and their pods on one cluster, beside a stock control plane with the same nodes.
+    Pods {
+        /// How many Deployments of ten pods.
+        #[arg(long, default_value_t = 100)]
+        deployments: usize,
+        /// How often each side is measured; the table shows medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
+    /// Very many members in one process.
+    Scale {
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        members: usize,
     },
     /// The planner, beside a plain implementation of the same rules.
     Planner {
@@ -65,6 +82,8 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let (name, table) = match arguments.subject {
         Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
+        Subject::Pods { deployments, rounds } => ("pods", pods::run(deployments, rounds).await?),
+        Subject::Scale { members } => ("scale", scale::run(members).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
         Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),

@@ -57,7 +57,8 @@ impl Controller {
         let writer = Writer::new(index, hub.ledger.clone(), hub.recorder.clone(), move |key| {
             queue.add((Kind::Deployment, key.clone()));
         });
-        Controller { hub, view, sets, writer, shadows: Ledger::default(), memory: Mutex::default() }
+        let shadows = Ledger::new(hub.options.retry_refused);
+        Controller { hub, view, sets, writer, shadows, memory: Mutex::default() }
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
@@ -96,7 +97,7 @@ impl Controller {
             self.view.learn(answer);
             return Ok(Next::After(Duration::ZERO));
         }
-        let decision = self.decide(&deployment);
+        let decision = self.decide(&deployment, None);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         self.make_shadows(&deployment, &decision).await?;
         if decision.plan.record != read::record(&deployment).unwrap_or_default() {
@@ -117,7 +118,8 @@ impl Controller {
                 return Ok(Next::Done);
             }
             deployment = now;
-            let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
+            let decided = Some(decision.placement);
+            let Some(again) = self.decide(&deployment, decided) else { return Ok(Next::Done) };
             decision = again;
         }
         self.hub.metrics.count(Kind::Deployment, key, Some(decision.counts()));
@@ -135,21 +137,23 @@ impl Controller {
         })
     }
 
-    fn decide(&self, deployment: &Deployment) -> Option<Decision> {
+    /// `decided` is what was decided a moment ago, and is not yet written down.
+    fn decide(&self, deployment: &Deployment, decided: Option<Placement>) -> Option<Decision> {
         let _timer = self.hub.metrics.time(Part::Plan);
         let spec = deployment.spec.as_ref()?;
         let uid = deployment.uid().unwrap_or_default();
         let shadows = self.known_shadows(deployment);
         let memory = self.memory.lock().get(&uid).cloned().unwrap_or_default();
         let names: Vec<String> = shadows.iter().map(|shadow| shadow.template.clone()).collect();
-        let before =
-            deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        let said = deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        let said = said.or(memory.placement);
         let members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
         let known = Known {
             members: &members,
             shadows,
             record: read::record(deployment).unwrap_or(memory.record),
-            before: before.or(memory.placement),
+            told: decided.as_ref().and_then(|_| said.clone()),
+            before: decided.or(said),
         };
         let hub = &self.hub;
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };

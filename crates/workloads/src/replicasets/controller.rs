@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use koinon_api::names::workloads;
+use koinon_api::placement::Placement;
 use koinon_control::call;
 use koinon_control::queue::Next;
 use koinon_control::{Key, View};
@@ -62,7 +63,7 @@ impl Controller {
             return Next::Done;
         }
         let wish = Wish::of(&set);
-        let mut plan = self.plan(&set, &wish);
+        let mut plan = self.plan(&set, &wish, None);
         if !plan.writes.is_empty() {
             let _timer = self.hub.metrics.time(Part::Members);
             self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
@@ -72,7 +73,7 @@ impl Controller {
                 return Next::Done;
             }
             set = now;
-            plan = self.plan(&set, &wish);
+            plan = self.plan(&set, &wish, Some(&plan.placement));
         }
         self.hub.metrics.count(Kind::ReplicaSet, key, Some(plan.counts()));
         let said = {
@@ -89,11 +90,11 @@ impl Controller {
         plan.look_again.map_or(Next::Done, Next::After)
     }
 
-    fn plan(&self, set: &ReplicaSet, wish: &Wish) -> Plan {
+    fn plan(&self, set: &ReplicaSet, wish: &Wish, decided: Option<&Placement>) -> Plan {
         let hub = &self.hub;
         let _timer = hub.metrics.time(Part::Plan);
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
-        plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish))
+        plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish), decided)
     }
 
     /// Every member as it is seen now.

@@ -1,0 +1,102 @@
+//! `koinon status`: one screen of how everything is.
+//!
+//! Each section is one file: plain values that programs can read, a `gather` that asks the federation for them, and a pure
+//! `render` for people. A new section is one more file, one more field of [`Screen`], and one more line in [`render`].
+
+mod members;
+mod workload;
+mod workloads;
+
+pub(crate) use self::workload::{Kind, Named, get};
+
+use std::io::{ErrorKind, Write as _};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use kube::Client;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::members::{Federation, client};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    /// One workload with all that is known of it, such as deployment/web or replicaset/web
+    #[arg(value_name = "KIND/NAME", value_parser = workload::Named::parse)]
+    workload: Option<workload::Named>,
+    #[command(flatten)]
+    federation: Federation,
+    /// The namespace [default: all, and `default` for one workload]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// What is asked for.
+struct Scope<'a> {
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    now: Timestamp,
+}
+
+/// Everything at once; as JSON and YAML it is what programs read.
+#[derive(Debug, Serialize)]
+struct Screen {
+    members: Vec<members::Member>,
+    workloads: Vec<workloads::Workload>,
+}
+
+pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
+    let client = client(&args.federation).await?;
+    let scope = Scope { client: &client, namespace: args.namespace.as_deref(), now: Timestamp::now() };
+    let text = match &args.workload {
+        Some(named) => {
+            let found = workload::gather(&scope, named).await?;
+            show(args.output, &found, workload::render)?
+        }
+        None => {
+            let (members, workloads) = tokio::try_join!(members::gather(&scope), workloads::gather(&scope))?;
+            show(args.output, &Screen { members, workloads }, render)?
+        }
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("the status cannot be written"),
+    }
+}
+
+fn show<T: Serialize>(output: Output, values: &T, render: fn(&T) -> String) -> anyhow::Result<String> {
+    Ok(match output {
+        Output::Table => render(values),
+        Output::Json => serde_json::to_string_pretty(values)? + "\n",
+        Output::Yaml => serde_saphyr::to_string(values)?,
+    })
+}
+
+/// The sections one below the other, each with its title.
+fn render(screen: &Screen) -> String {
+    let sections =
+        [("MEMBERS", members::render(&screen.members)), ("WORKLOADS", workloads::render(&screen.workloads))];
+    let parts: Vec<String> = sections.iter().map(|(title, text)| format!("{title}\n{text}")).collect();
+    parts.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_have_titles_and_say_when_there_is_nothing() {
+        let screen = Screen { members: Vec::new(), workloads: Vec::new() };
+        assert_eq!(
+            render(&screen),
+            "MEMBERS\nnone; try koinon join NAME --member-kubeconfig FILE\n\nWORKLOADS\nnone\n"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&show(Output::Json, &screen, render).unwrap()).unwrap();
+        assert_eq!(json, serde_json::json!({"members": [], "workloads": []}));
+    }
+}
