@@ -271,14 +271,7 @@ impl Fleet {
                 watches.entry(member.name().clone()).or_insert_with(|| {
                     let api = api(member.client());
                     kind = kind_of::<R>(&api);
-                    let watch = Watch {
-                        kind: kind.clone(),
-                        api,
-                        member: member.client().clone(),
-                        index: index.clone(),
-                        selection: selection.clone(),
-                        shared: self.shared.clone(),
-                    };
+                    let watch = self.watch(&member, index.clone(), selection.clone(), api);
                     let task = Task::spawn(async move {
                         watch.run().await;
                     });
@@ -290,6 +283,28 @@ impl Fleet {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Follows the objects of one kind in one member, for as long as it is polled.
+    pub async fn follow_member<R: Record>(
+        &self,
+        member: &Member,
+        index: Arc<Index<R>>,
+        selection: Selection,
+        api: Api<R::Object>,
+    ) -> Infallible {
+        self.watch(member, index, selection, api).run().await
+    }
+
+    fn watch<R: Record>(
+        &self,
+        member: &Member,
+        index: Arc<Index<R>>,
+        selection: Selection,
+        api: Api<R::Object>,
+    ) -> Watch<R> {
+        let kind = kind_of::<R>(&api);
+        Watch { kind, api, member: member.client().clone(), index, selection, shared: self.shared.clone() }
     }
 
     pub(crate) fn announce(&self) {

@@ -199,6 +199,13 @@ impl<R: Record> Index<R> {
         self.know(member, |_| Knowledge::Complete);
     }
 
+    /// The member serves no such kind: there are none, and none of ours either.
+    pub fn unserved(&self, member: &ClusterId) {
+        self.begin_list(member);
+        self.end_list(member, u64::MAX);
+        self.followed(member);
+    }
+
     /// Changes do not arrive any more. What is known stays, but it grows old.
     pub fn cut(&self, member: &ClusterId, now: Timestamp) {
         self.know(member, |before| match before {

@@ -21,7 +21,7 @@ pub mod member;
 pub mod membership;
 pub mod metrics;
 mod probe;
-mod task;
+pub mod task;
 pub mod watch;
 
 pub use fleet::{Fleet, Link, Member, Options, Wanted};
@@ -29,4 +29,4 @@ pub use index::{Index, Knowledge, News, Record};
 pub use koinon_api::membership::{ClusterId, Phase};
 pub use member::{Limits, MemberClient};
 pub use metrics::Metrics;
-pub use watch::{Lists, Selection};
+pub use watch::{Lists, Selection, Unserved};

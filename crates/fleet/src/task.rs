@@ -2,20 +2,21 @@
 
 use tokio::task::{JoinError, JoinHandle};
 
-pub(crate) struct Task(JoinHandle<()>);
+/// Work in the background that is cut off when this is dropped.
+pub struct Task(JoinHandle<()>);
 
 impl Task {
-    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Task {
+    pub fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(tokio::spawn(work))
     }
 
     /// Waits until it is done by itself.
-    pub(crate) async fn done(mut self) -> Result<(), JoinError> {
+    pub async fn done(mut self) -> Result<(), JoinError> {
         (&mut self.0).await
     }
 
     /// Cuts it off and waits until it ended, so that it does nothing after what comes next.
-    pub(crate) async fn end(mut self) {
+    pub async fn end(mut self) {
         self.0.abort();
         // It ends by being cut off, which counts as an error.
         let _ = (&mut self.0).await;

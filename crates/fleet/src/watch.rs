@@ -35,6 +35,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A round that ends sooner than this was no use, even if it ended well.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+/// A kind that was not served is asked for again after this time.
+const SERVED_YET: Duration = Duration::from_secs(30);
 
 /// Which objects of a kind to follow, and how.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +44,18 @@ pub struct Selection {
     pub labels: Option<String>,
     pub fields: Option<String>,
     pub lists: Lists,
+    /// What a member that does not serve the kind says about its objects.
+    pub unserved: Unserved,
+}
+
+/// What it means that a member does not serve a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unserved {
+    /// Nothing: every member should serve it.
+    #[default]
+    Unknown,
+    /// There are no such objects, for now.
+    Empty,
 }
 
 /// How the first look at the objects is taken.
@@ -84,6 +98,8 @@ enum Cut {
     Expired,
     /// The server does not list in streams.
     Unstreamed,
+    /// The server knows no such kind.
+    Unserved,
     Failed(String),
 }
 
@@ -111,6 +127,12 @@ where
                 Cut::Expired => from = None,
                 Cut::Unstreamed => {
                     lists = Lists::Paged;
+                    continue;
+                }
+                Cut::Unserved => {
+                    from = None;
+                    self.index.unserved(self.member.name());
+                    tokio::time::sleep(SERVED_YET / 2 + self.share_of(SERVED_YET / 2, 0)).await;
                     continue;
                 }
                 Cut::Failed(ref why) => {
@@ -155,7 +177,7 @@ where
             ..ListParams::default()
         };
         loop {
-            let page = self.api.list(&params).await.map_err(failed)?;
+            let page = self.api.list(&params).await.map_err(|error| self.failed(error))?;
             for object in &page.items {
                 self.index.list(member, object);
             }
@@ -180,6 +202,7 @@ where
         let params = params.initial_events();
         let started = self.api.watch(&params, "").await;
         let mut events = pin!(started.map_err(|error| match &error {
+            kube::Error::Api(status) if self.is_unserved(status.code) => Cut::Unserved,
             kube::Error::Api(status) if matches!(status.code, 400 | 404 | 405 | 415 | 422) => Cut::Unstreamed,
             _ => failed(error),
         })?);
@@ -214,7 +237,7 @@ where
     async fn resume(&self, from: &mut Option<String>) -> Result<(), Cut> {
         let (params, end) = self.params();
         let version = from.clone().unwrap_or_default();
-        let events = self.api.watch(&params, &version).await.map_err(failed)?;
+        let events = self.api.watch(&params, &version).await.map_err(|error| self.failed(error))?;
         self.drain(events, end, from).await
     }
 
@@ -250,6 +273,17 @@ where
                 Some(Err(error)) => return Err(failed(error)),
                 None => return Ok(()),
             }
+        }
+    }
+
+    fn is_unserved(&self, code: u16) -> bool {
+        code == 404 && self.selection.unserved == Unserved::Empty
+    }
+
+    fn failed(&self, error: kube::Error) -> Cut {
+        match &error {
+            kube::Error::Api(status) if self.is_unserved(status.code) => Cut::Unserved,
+            _ => failed(error),
         }
     }
 

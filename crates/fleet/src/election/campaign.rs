@@ -36,7 +36,7 @@ impl Fence {
     }
 
     /// Done when writing is right, also again after it was not for a moment.
-    async fn held(&self) {
+    pub async fn held(&self) {
         let mut until = self.until.clone();
         while Instant::now() >= *until.borrow_and_update() {
             if until.changed().await.is_err() {

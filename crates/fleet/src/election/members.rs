@@ -69,6 +69,18 @@ impl Elections {
         fence.filter(Fence::holds)
     }
 
+    /// Whether this process leads a member, even if it may not write for a moment.
+    pub fn leads_member(&self, member: &str) -> bool {
+        self.running.read().get(member).is_some_and(|running| running.leadership.borrow().fence.is_some())
+    }
+
+    /// Whether a member certainly takes part no more: it has no Federation of its own, and nobody leads it.
+    pub fn has_left(&self, member: &str) -> bool {
+        self.taking_part.knowledge(member) == Knowledge::Complete
+            && self.taking_part.of_member(member).is_empty()
+            && !self.running.read().contains_key(member)
+    }
+
     /// Who leads the members, as far as is known here.
     pub fn leads(&self) -> BTreeMap<ClusterId, Lead> {
         let running = self.running.read();

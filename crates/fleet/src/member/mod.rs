@@ -98,6 +98,11 @@ impl MemberClient {
         }
     }
 
+    /// A client for what takes one and no kind: all that is said of this one holds for it too.
+    pub fn guarded(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Waits for a call and says in whose name it failed.
     pub async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
         call.await.map_err(|error| Error::of(&self.name, error))
