@@ -13,6 +13,7 @@
 
 pub mod feature;
 pub mod lead;
+pub mod policies;
 pub mod post;
 pub mod services;
 

@@ -1,0 +1,1 @@
+//! Whatever comes, in any order.
