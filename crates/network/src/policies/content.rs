@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::key::PolicyKey;
 use super::names::{DOMAINS, FEDERATED, FEDERATED_BY_USER, REVISION};
@@ -35,25 +35,20 @@ impl Content {
         Hash::of(text.as_bytes())
     }
 
-    /// The object that says this, marked with the revision that it was made from. `over` is what is there
-    /// already: what is not ours on it stays.
-    pub fn object(&self, key: &PolicyKey, version: &Version, over: Option<&DynamicObject>) -> DynamicObject {
-        let mut object = over.cloned().unwrap_or_else(|| {
-            let mut object = DynamicObject::new(&key.name, &key.kind.resource());
-            object.metadata.namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
-            object
-        });
-        object.metadata.managed_fields = None;
-        let kept = object.annotations_mut().remove(LAST_APPLIED);
+    /// The annotations of a copy, marked with the revision that it was made from.
+    pub fn annotations_with(&self, version: &Version) -> BTreeMap<String, String> {
         let mut annotations = self.annotations.clone();
         annotations.insert(REVISION.into(), version.to_string());
-        annotations.extend(kept.map(|text| (LAST_APPLIED.to_owned(), text)));
-        object.metadata.annotations = Some(annotations);
+        annotations
+    }
+
+    /// A copy, marked with the revision that it was made from.
+    pub fn object(&self, key: &PolicyKey, version: &Version) -> DynamicObject {
+        let mut object = DynamicObject::new(&key.name, &key.kind.resource());
+        object.metadata.namespace = Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        object.metadata.annotations = Some(self.annotations_with(version));
         object.metadata.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
-        if !object.data.is_object() {
-            object.data = Value::Object(Map::new());
-        }
-        object.data["spec"] = self.spec.clone();
+        object.data = json!({"spec": self.spec});
         object
     }
 }
@@ -199,22 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_says_what_it_is_and_keeps_what_is_not_ours() {
+    fn a_copy_says_what_it_is() {
         let content = Content::of(&policy(json!({"labels": {"a": "b"}, "annotations": {"mine": "1"}})));
         let version = Version::parse(&format!("3.2.{}.a", content.hash(&key()))).unwrap();
-        let fresh = content.object(&key(), &version, None);
-        let seen = Sighting::of(&key(), &fresh);
+        let copy = content.object(&key(), &version);
+        assert_eq!(Content::of(&copy), content);
+        let seen = Sighting::of(&key(), &copy);
         assert_eq!(seen.copy_of(), Some(&version));
         assert_eq!(seen.tier.as_deref(), Some("platform"));
-
-        let before = policy(json!({
-            "uid": "u", "resourceVersion": "7", "finalizers": ["x/y"],
-            "labels": {"old": "1"}, "annotations": {"old": "1", LAST_APPLIED: "{}"},
-        }));
-        let after = content.object(&key(), &version, Some(&before));
-        assert_eq!(after.metadata.finalizers, before.metadata.finalizers);
-        assert_eq!(after.annotations().get(LAST_APPLIED).map(String::as_str), Some("{}"));
-        assert_eq!(Content::of(&after), content);
     }
 
     #[test]

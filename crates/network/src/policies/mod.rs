@@ -1,9 +1,71 @@
 //! Network policies that hold in every cluster.
+//!
+//! ```text
+//! policies, ledgers, namespaces, tiers of all members ─► sight ─► led: what to look at
+//!                                                                  └─► plan (no IO) ─► page ─► policy ─► page
+//! ```
+//!
+//! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
+//!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
+//! - `sight` watches, `led` gathers what counts for a member, `paging` and `rostering` do what was planned, `hand`
+//!   writes, `source` has contents, `telling` tells users.
+//!
+//! Invariants: nobody's own policy is written over; a revision is numbered only after a look past the watches, and
+//! written down under the version of the page that it was decided on; what is to be deleted is written down first;
+//! a copy carries its revision, so that whoever finds it knows what it is.
 
 pub mod accept;
 pub mod content;
+mod hand;
 pub mod key;
+mod led;
 pub mod ledger;
 pub mod names;
+mod paging;
 pub mod plan;
+mod rostering;
+pub mod rules;
+mod sight;
+mod source;
+mod telling;
 pub mod version;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use koinon_fleet::Fleet;
+use kube::Client;
+
+use crate::feature::Feature;
+use crate::post::Post;
+use led::Led;
+use sight::Sight;
+use source::Source;
+
+/// Policies that span clusters.
+pub struct Policies {
+    sight: Arc<Sight>,
+    source: Arc<Source>,
+}
+
+impl Policies {
+    pub fn new(fleet: Arc<Fleet>) -> Arc<Policies> {
+        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default() })
+    }
+}
+
+impl Feature for Policies {
+    fn follow(self: Arc<Self>) -> BoxFuture<'static, Infallible> {
+        Box::pin(async move { self.sight.follow().await })
+    }
+
+    fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
+        Box::pin(async move { Led::new(post, self.sight.clone(), self.source.clone()).run().await })
+    }
+
+    /// Copies stay: a cluster that leaves is not to be left without the policies that it had.
+    fn withdraw(self: Arc<Self>, _: Client) -> BoxFuture<'static, bool> {
+        Box::pin(std::future::ready(true))
+    }
+}

@@ -40,7 +40,7 @@ impl Moment {
         for me in 0..3 {
             for heard in self.hearing {
                 let mut told = self.world.clone();
-                for step in heard {
+                for step in *heard {
                     told.hear(me, (me + step) % 3);
                 }
                 for until in [Until::End, Until::Object, Until::Intent] {

@@ -1,0 +1,1 @@
+//! Anything in any order.
