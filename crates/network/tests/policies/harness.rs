@@ -1,6 +1,6 @@
 //! Clusters with Antrea's definitions, supervisors beside them, and users.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,7 +174,6 @@ pub(crate) struct Process {
 pub(crate) struct World {
     pub(crate) clusters: BTreeMap<String, Cluster>,
     pub(crate) processes: BTreeMap<String, Process>,
-    start: Instant,
     started: u32,
 }
 
@@ -217,7 +216,7 @@ impl World {
         for (seed, name) in names.iter().enumerate() {
             clusters.insert((*name).to_owned(), Cluster::new(seed as u64 + 1, start).await);
         }
-        World { clusters, processes: BTreeMap::new(), start, started: 0 }
+        World { clusters, processes: BTreeMap::new(), started: 0 }
     }
 
     pub(crate) fn at(&self, name: &str) -> &Cluster {
@@ -238,9 +237,9 @@ impl World {
         let formation = Formation {
             part: Part::Supervisor(id(beside)),
             federation: None,
-            entries: BTreeMap::new(),
+            members: BTreeMap::new(),
             ignored: Vec::new(),
-            problems: BTreeSet::new(),
+            problems: Vec::new(),
         };
         let (sender, formed) = watch::channel(Some(Arc::new(formation)));
         let elections = Elections::new(fleet.clone(), &format!("i{}", self.started), Timing::default());
@@ -328,11 +327,16 @@ impl World {
 
     /// Waits until no ledger remembers anything that was removed.
     pub(crate) async fn until_forgotten(&self) {
+        let names: Vec<String> = self.clusters.keys().cloned().collect();
+        self.until_forgotten_in(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    pub(crate) async fn until_forgotten_in(&self, names: &[&str]) {
         let start = Instant::now();
         loop {
             let mut ledgers = Vec::new();
-            for cluster in self.clusters.values() {
-                ledgers.push(cluster.ledger().await);
+            for name in names {
+                ledgers.push(self.at(name).ledger().await);
             }
             let is_over = |ledger: &String| !["removing", "removed", "settled"].iter().any(|word| ledger.contains(word));
             if ledgers.iter().all(is_over) {
@@ -350,9 +354,5 @@ impl World {
         let before = writes();
         tokio::time::sleep(QUIET).await;
         assert_eq!(before, writes(), "there is no rest");
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.start.elapsed()
     }
 }

@@ -36,6 +36,12 @@ pub(super) fn from_here(case: &Case<'_>, here: &Here<'_>) -> Act {
             }),
         };
     }
+    if winner.content == Some(here.sighting.hash)
+        && let Ground::Here(place) = case.ground
+    {
+        // Two users said the same: nothing is written but who came first.
+        return Act::Note(Entry { version: winner.clone(), state: State::Applied { local: None, place } });
+    }
     if winner.is_live() {
         let over = Over {
             uid: here.sighting.uid.clone(),

@@ -2,7 +2,8 @@
 //!
 //! Everybody says that it is gone (`Removed`), then that everybody said so (`Settled`), then it is forgotten. Who
 //! finds another ledger without it knows by its own word what that means: before it is settled itself, the other
-//! has not heard yet; afterwards, the other has forgotten already.
+//! has not heard yet; afterwards, the other has forgotten already. And who has nothing to say about it need not
+//! speak up while all others only wait to forget.
 
 use super::{Act, Case, Knows, Why};
 use crate::policies::ledger::{Entry, State};
@@ -29,10 +30,17 @@ pub(super) fn acknowledge(case: &Case<'_>, removed: &Version) -> Act {
         }
         // It was kept, and others may have forgotten it since.
         Some(State::Kept { .. }) => settled(),
+        None if case.mine.is_none() && is_over(case, removed) => Act::Rest(Why::Done),
         Some(State::Removing { .. } | State::Applied { .. }) | None => {
             Act::Note(Entry::removed(removed.clone()))
         }
     }
+}
+
+/// Whether whoever still speaks of it has heard from everybody.
+fn is_over(case: &Case<'_>, removed: &Version) -> bool {
+    let mut entries = case.others.iter().filter_map(|other| other.ledger.entry());
+    entries.all(|entry| entry.version != *removed || is_at(entry, removed, &[Word::Settled]))
 }
 
 #[derive(PartialEq)]
