@@ -11,7 +11,7 @@ use crate::harness::{ACNPS, ANPS, World, acnp, anp};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const SUPERVISORS: [&str; 2] = ["a", "b"];
 const STEPS: i64 = 24;
-const SCHEDULES: u64 = 12;
+const SCHEDULES: u64 = 8;
 
 struct Dice(u64);
 
