@@ -3,6 +3,7 @@
 //! - [`names`]: every annotation, label, manager, group and namespace, each once.
 //! - [`preferences`]: how a workload's replicas are to be spread, read strictly and with errors for people.
 //! - [`membership`]: who belongs to a federation: the kinds Federation and ClusterClaim.
+//! - [`network`]: what federated Services can stand for besides Services: the kinds NativeService and VirtualMachine.
 //! - [`placement`]: where they are, as we write it back onto the workload.
 //! - [`rollout`]: in which order, and how many at a time, clusters are updated.
 //!
@@ -10,6 +11,7 @@
 
 pub mod membership;
 pub mod names;
+pub mod network;
 pub mod placement;
 pub mod preferences;
 pub mod rollout;

@@ -3,7 +3,7 @@
 mod claims;
 mod crds;
 mod id;
-mod object;
+pub(crate) mod object;
 mod profile;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};

@@ -68,6 +68,41 @@ pub mod network {
     pub const NATIVE_SERVICE_GROUP: &str = "cloud.antreaplus.tanzu.vmware.com";
     /// Its version.
     pub const NATIVE_SERVICE_VERSION: &str = "v1alpha1";
+    /// The group of `VirtualMachine`.
+    pub const VIRTUAL_MACHINE_GROUP: &str = "runtime.cloud.antrea.io";
+    /// Its version.
+    pub const VIRTUAL_MACHINE_VERSION: &str = "v1alpha1";
+    /// The domain under which keys are spelled, most trusted first: where two spellings of one key differ, the
+    /// first of them counts.
+    pub const DOMAINS: [&str; 5] = [
+        "antreaplus.vmware-tanzu.com",
+        "antreaplus.vmware.com",
+        "antreaplus.tanzu-vmware.com",
+        "antreaplus.tanzu.vmware.com",
+        "antreaplus.vmware-tanzue.com",
+    ];
+    /// What stands before the domain in the annotation that joins a federated Service of the whole federation.
+    pub const GLOBAL: &str = "svc.global.federated.";
+    /// What stands before the domain in the annotation that joins a federated Service of a namespace.
+    pub const NAMESPACED: &str = "svc.federated.";
+    /// What stands before the domain in the tag that makes a virtual machine a Service.
+    pub const VM_TAG: &str = "svc.";
+    /// What stands before the domain in the tag with the ports of that Service.
+    pub const VM_PORTS_TAG: &str = "ports.svc.";
+    /// Annotation on every federated Service; what counts is that it is there.
+    pub const FEDERATED_SERVICE: &str = "fed-svc.antreaplus.vmware-tanzu.com";
+    /// Annotation on a Service of virtual machines; what counts is that it is there.
+    pub const VM_SERVICE: &str = "vm.antreaplus.vmware-tanzu.com";
+    /// Annotation on an EndpointSlice of a federated Service: the ID of the cluster it came from.
+    pub const SOURCE_CLUSTER: &str = "cluster.federated.antreaplus.vmware-tanzu.com";
+    /// Annotation on such an EndpointSlice: the Service there that it stands for.
+    pub const SOURCE_SERVICE: &str = "koinon.dev/source-service";
+    /// Who manages the EndpointSlices of federated Services, as Kubernetes' own label says.
+    pub const SLICES_MANAGER: &str = "federation.koinon.dev";
+    /// Who manages the EndpointSlices of Services of virtual machines.
+    pub const VM_SLICES_MANAGER: &str = "vm.koinon.dev";
+    /// Annotation on a federated Service: what we told ExternalDNS, so that a value by hand is told from ours.
+    pub const EXTERNAL_DNS_WRITTEN: &str = "koinon.dev/external-dns";
 }
 
 /// Custom resources between cloud and robots.

@@ -88,6 +88,7 @@ enum What {
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Role {
     Config,
+    Network,
     Sync,
 }
 
@@ -98,12 +99,14 @@ pub(crate) fn run(install: &Install) -> anyhow::Result<()> {
 }
 
 fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
-    let roles = install.role.map_or_else(|| vec![Role::Config, Role::Sync], |role| vec![role]);
+    let roles = install.role.map_or_else(|| vec![Role::Config, Role::Network, Role::Sync], |role| vec![role]);
     let mut all = Vec::new();
     for role in roles {
         all.extend(match (install.what, role) {
             (What::Crds, Role::Config) => koinon_config::crds(),
             (What::Rbac, Role::Config) => koinon_config::rbac(),
+            (What::Crds, Role::Network) => koinon_network::crds(),
+            (What::Rbac, Role::Network) => koinon_network::rbac(),
             // What it syncs is defined by others.
             (What::Crds, Role::Sync) => Vec::new(),
             (What::Rbac, Role::Sync) => install.sync.rbac()?,
@@ -130,8 +133,14 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_as_what_was_meant() {
-        for (what, role) in [(What::Crds, Role::Config), (What::Rbac, Role::Config), (What::Rbac, Role::Sync)]
-        {
+        let printed = [
+            (What::Crds, Role::Config),
+            (What::Rbac, Role::Config),
+            (What::Crds, Role::Network),
+            (What::Rbac, Role::Network),
+            (What::Rbac, Role::Sync),
+        ];
+        for (what, role) in printed {
             let sync = Sync { side: Side::Cloud, robot_name: Some("r1".into()), crds: None, admission: true };
             let wanted = objects(&Install { what, role: Some(role), sync }).unwrap();
             let read: Vec<Value> = serde_saphyr::from_multiple(&yaml(&wanted).unwrap()).unwrap();

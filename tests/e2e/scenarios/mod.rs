@@ -5,6 +5,7 @@ mod configuration;
 mod deletion;
 mod rollout;
 mod scheduling;
+mod services;
 mod sets;
 mod slices;
 mod sync;
@@ -36,6 +37,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("deletion", deletion::all()),
         ("rollout", rollout::all()),
         ("scheduling", scheduling::all()),
+        ("services", services::all()),
         ("sets", sets::all()),
         ("slices", slices::all()),
         ("sync", sync::all()),

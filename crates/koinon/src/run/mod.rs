@@ -5,6 +5,7 @@
 mod config;
 mod election;
 mod monitor;
+mod network;
 mod sync;
 pub(crate) mod workloads;
 
@@ -30,6 +31,8 @@ enum Role {
     Workloads(workloads::Args),
     /// Carry AMKO's configuration from its leader to all followers
     Config(config::Args),
+    /// Make Services span the clusters of a federation, beside one of them
+    Network(network::Args),
     /// Keep custom resources in step between the cloud and a robot
     Sync(sync::Args),
 }
@@ -39,6 +42,7 @@ impl Run {
         match &self.role {
             Role::Workloads(args) => args.common.log_format,
             Role::Config(args) => args.common.log_format,
+            Role::Network(args) => args.common.log_format,
             Role::Sync(args) => args.common.log_format,
         }
     }
@@ -48,6 +52,7 @@ pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
     match run.role {
         Role::Workloads(args) => workloads::run(args).await,
         Role::Config(args) => config::run(args).await,
+        Role::Network(args) => network::run(args).await,
         Role::Sync(args) => sync::run(args).await,
     }
 }

@@ -1,1 +1,33 @@
 //! Services that span clusters.
+//!
+//! ```text
+//! Services, EndpointSlices, Nodes, NativeServices of all members ─► records ─► view ─► plan ─► Service, EndpointSlices
+//!                                                                                             of the member that is led
+//! ```
+//!
+//! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
+//! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
+//!   cluster: plain functions, that look at a [`view`].
+//! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
+//! - [`control`] watches, has plans made and does them.
+
+pub mod address;
+pub mod control;
+pub mod endpoints;
+pub mod external_dns;
+pub mod joining;
+pub mod machines;
+mod metrics;
+pub mod model;
+pub mod packing;
+pub mod plan;
+pub mod ports;
+pub mod records;
+pub mod render;
+pub mod report;
+pub mod view;
+
+pub use control::{Options, Resolve, Services};
+pub use metrics::Metrics;
+pub use report::{Seen, report};
+pub use view::{Locality, Stale, Stance};

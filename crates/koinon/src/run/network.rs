@@ -1,0 +1,128 @@
+//! `koinon run network`: formation, elections and Services over clusters, beside one of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::SignedDuration;
+use koinon_apiserver::context::Context;
+use koinon_control::Clock;
+use koinon_fleet::membership::{Formation, Part};
+use koinon_network::services::{self, Locality, Services, Stale, Stance};
+use koinon_network::{Network, Options};
+use kube::Client;
+use parking_lot::RwLock;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use super::{Common, Health as Readiness, Monitor};
+use crate::flags::{Health, duration};
+use crate::host::Ending;
+
+/// Replicas of this role contend for this Lease. Who leads which cluster is decided elsewhere, in each of them.
+const LEASE: &str = "koinon-network";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(flatten)]
+    health: Health,
+    #[command(flatten)]
+    services: Flags,
+}
+
+/// How Services span clusters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Federated Services")]
+struct Flags {
+    /// What becomes of endpoints of a cluster that cannot be reached
+    #[arg(long, value_enum, default_value_t = WhenStale::Keep)]
+    stale: WhenStale,
+    /// With drain and drop: how long they are kept before
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    stale_after: Duration,
+    /// Where no endpoint of a cluster's own member is ready, use those of other clusters
+    #[arg(long)]
+    local_failover: bool,
+    /// Do not look up what the names of load balancers lead to
+    #[arg(long)]
+    no_resolve: bool,
+    /// The domain in which ExternalDNS publishes federated Services, in clusters with virtual machines
+    #[arg(long, value_name = "DOMAIN")]
+    dns_suffix: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WhenStale {
+    /// They stay as they were
+    Keep,
+    /// They take no new connections while there are others
+    Drain,
+    /// They go
+    Drop,
+}
+
+impl Flags {
+    fn options(&self) -> services::Options {
+        let stance = match self.stale {
+            WhenStale::Keep => Stance::Keep,
+            WhenStale::Drain => Stance::Drain,
+            WhenStale::Drop => Stance::Drop,
+        };
+        let after = SignedDuration::try_from(self.stale_after).unwrap_or(SignedDuration::MAX);
+        let mut options = services::Options {
+            stale: Stale { stance, after },
+            locality: if self.local_failover { Locality::Failover } else { Locality::Strict },
+            dns_suffix: self.dns_suffix.clone(),
+            ..services::Options::default()
+        };
+        if self.no_resolve {
+            options.resolve = None;
+        }
+        options
+    }
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let config = args.common.cluster.config().await?;
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let (mut registry, health) = (Registry::default(), Readiness::default());
+    let (of_members, of_services) = (koinon_fleet::Metrics::default(), services::Metrics::default());
+    of_members.register(&mut registry);
+    of_services.register(&mut registry);
+    let formed: Arc<RwLock<Option<Formed>>> = Arc::default();
+    let known = formed.clone();
+    health.require_of_leader(move || {
+        match known.read().as_ref().and_then(|formed| formed.borrow().clone()) {
+            None => Err("who belongs to the federation is not known yet".into()),
+            Some(formation) => match &formation.part {
+                Part::Alone(why) => Err(why.clone()),
+                Part::Child(_) | Part::Supervisor(_) | Part::Federation => Ok(()),
+            },
+        }
+    });
+    let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let end = Ending::new()?;
+    println!("ready: the network of the cluster at {server} is looked after, until Ctrl-C");
+    let context = Context::real();
+    let options = Options {
+        fleet: koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() },
+        timing: args.common.election.timing()?,
+    };
+    let election = &args.common.election;
+    election
+        .run(client.clone(), LEASE, &end, || {
+            let (instance, clock) = (context.uid(), context.clone());
+            let clock = Clock::new(move || clock.now());
+            let network = Network::new(client.clone(), &instance, options.clone(), of_members.clone(), clock);
+            *formed.write() = Some(network.formed());
+            let fleet = network.fleet().clone();
+            let services = Services::new(fleet, args.services.options(), of_services.clone());
+            network.feature(services).run(end.asked())
+        })
+        .await
+}
+
+type Formed = watch::Receiver<Option<Arc<Formation>>>;

@@ -1,0 +1,99 @@
+//! Puts together what a plan looks at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use koinon_control::Key;
+use koinon_fleet::{ClusterId, Knowledge, Member as FleetMember, Phase};
+
+use super::sources::Sources;
+use crate::services::model::{Kind, Source};
+use crate::services::plan::needs_nodes;
+use crate::services::records::Occupant;
+use crate::services::view::{Cluster, Clusters, Member, Stale};
+
+/// All clusters as far as one federated Service is concerned, and when to look again even if nothing changes.
+pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters, Option<Timestamp>) {
+    let now = sources.fleet.clock().now();
+    let mut by_cluster: BTreeMap<ClusterId, Vec<Source>> = BTreeMap::new();
+    for source in sources.desk.books.read().members_of(key) {
+        by_cluster.entry(source.cluster.clone()).or_default().push(source.clone());
+    }
+    let mut due = None;
+    let mut clusters = Clusters::new();
+    for fleet_member in sources.fleet.members() {
+        let id = fleet_member.name();
+        let joined = by_cluster.remove(id).unwrap_or_default();
+        let members: Vec<Member> =
+            joined.into_iter().filter_map(|source| member(sources, key, source)).collect();
+        let nodes = needs_nodes(&members);
+        let knowledge = knowledge(sources, id, nodes);
+        let (stance, again) = stale.judge(now, knowledge, || away_since(&fleet_member));
+        due = due.into_iter().chain(again).min();
+        let nodes = match nodes {
+            true => {
+                sources.nodes.of_member(id.as_str()).into_iter().map(|(key, node)| (key.name, node)).collect()
+            }
+            false => Vec::new(),
+        };
+        let known = knowledge != Knowledge::Unknown;
+        clusters.insert(id.clone(), Cluster { known, stance, members, nodes: Arc::new(nodes) });
+    }
+    (clusters, due)
+}
+
+fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
+    let cluster = source.cluster.as_str();
+    let joining = match source.kind {
+        // A machine is a member by way of the Service that is made for it.
+        Kind::VirtualMachine => return None,
+        Kind::NativeService => sources.natives.get(cluster, &source.key)?,
+        Kind::Service => match &*sources.services.get(cluster, &source.key)? {
+            Occupant::Member(joining) => joining.clone(),
+            Occupant::Plain { .. } | Occupant::Ours(_) => return None,
+        },
+    };
+    if !joining.joins.contains(key) {
+        return None;
+    }
+    let names: Vec<Key> = match source.kind {
+        Kind::NativeService | Kind::VirtualMachine => Vec::new(),
+        Kind::Service => {
+            let books = sources.desk.books.read();
+            let names = books.slices_of(&source.cluster, &source.key);
+            names.map(|name| Key::new(source.key.namespace.as_str(), name)).collect()
+        }
+    };
+    let slices = names.into_iter().filter_map(|key| {
+        let slice = sources.slices.get(cluster, &key)?;
+        Some((key.name, slice))
+    });
+    Some(Member { slices: slices.collect(), joining, source })
+}
+
+/// How much is known of a cluster: as much as of what is known least.
+fn knowledge(sources: &Sources, id: &ClusterId, nodes: bool) -> Knowledge {
+    let id = id.as_str();
+    let mut all =
+        vec![sources.services.knowledge(id), sources.slices.knowledge(id), sources.natives.knowledge(id)];
+    if nodes {
+        all.push(sources.nodes.knowledge(id));
+    }
+    let least = |one: Knowledge, other: Knowledge| match (one, other) {
+        (Knowledge::Unknown, _) | (_, Knowledge::Unknown) => Knowledge::Unknown,
+        (Knowledge::Stale { since }, Knowledge::Stale { since: other }) => {
+            Knowledge::Stale { since: since.min(other) }
+        }
+        (Knowledge::Stale { since }, Knowledge::Complete)
+        | (Knowledge::Complete, Knowledge::Stale { since }) => Knowledge::Stale { since },
+        (Knowledge::Complete, Knowledge::Complete) => Knowledge::Complete,
+    };
+    all.into_iter().fold(Knowledge::Complete, least)
+}
+
+/// Since when a member cannot be reached, if it cannot.
+fn away_since(member: &FleetMember) -> Option<Timestamp> {
+    let state = member.state();
+    (state.phase != Phase::Reachable).then_some(state.since)
+}

@@ -1,0 +1,136 @@
+//! Services of virtual machines, in the member that is led.
+
+use k8s_openapi::api::core::v1::Service;
+use koinon_api::names::MANAGER;
+use koinon_control::Key;
+use koinon_control::events::Weight;
+use koinon_control::queue::Next;
+use koinon_fleet::Knowledge;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+
+use super::act::{Error, only, post_params};
+use super::post::{At, Job};
+use crate::services::machines::{Input, MachineStep, plan};
+use crate::services::metrics::Written;
+use crate::services::model::{Kind, Source};
+use crate::services::plan::Notice;
+use crate::services::records::{Manager, Occupant};
+use crate::services::render;
+
+impl At {
+    /// Looks at one Service of machines.
+    pub(super) async fn machines(&self, key: &Key) -> Next {
+        let here = self.post.name();
+        let is_known = self.own.knowledge(here.as_str()) != Knowledge::Unknown
+            && self.sources.services.knowledge(here.as_str()) != Knowledge::Unknown
+            && self.machine_services.knowledge(here.as_str()) != Knowledge::Unknown
+            && self.machines.knowledge(here.as_str()) != Knowledge::Unknown;
+        if !is_known {
+            return Next::Done;
+        }
+        let input = self.machine_input(key);
+        let plan = plan(here, key, &input);
+        let notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
+        self.tell(Job::Machines(key.clone()), notices);
+        if plan.is_settled() {
+            return Next::Done;
+        }
+        let outcome = async {
+            self.act_on_slices(key, Manager::Machines, &plan.slices).await?;
+            match &plan.service {
+                Some(step) => self.act_on_machines(key, step).await,
+                None => Ok(()),
+            }
+        };
+        match outcome.await {
+            Ok(()) => Next::Done,
+            Err(error) => {
+                tracing::debug!(%here, %key, %error, "not as it should be yet");
+                Next::Retry
+            }
+        }
+    }
+
+    fn machine_input(&self, key: &Key) -> Input {
+        let here = self.post.name();
+        let names: Vec<Key> = {
+            let books = self.asked.lock();
+            books.members_of(key).map(|source| source.key.clone()).collect()
+        };
+        let machines = names.into_iter().filter_map(|name| {
+            let machine = self.machines.get(here.as_str(), &name)?;
+            Some((name, machine))
+        });
+        Input {
+            machines: machines.collect(),
+            ours: self.machine_services.get(here.as_str(), key),
+            taken: self.sources.services.get(here.as_str(), key).is_some(),
+            slices: self.own_slices(key, Manager::Machines),
+        }
+    }
+
+    fn name_taken(&self, key: &Key) -> Vec<Notice> {
+        let here = self.post.name().as_str();
+        let uid = match self.sources.services.get(here, key).as_deref() {
+            Some(Occupant::Plain { uid }) => uid.clone(),
+            Some(Occupant::Member(joining)) => joining.uid.clone(),
+            Some(Occupant::Ours(published)) => published.uid.clone(),
+            None => return Vec::new(),
+        };
+        let message =
+            format!("virtual machines are tagged to be the Service {key}, but this Service is there already");
+        vec![Notice {
+            kind: Kind::Service,
+            about: key.clone(),
+            uid,
+            weight: Weight::Warning,
+            reason: "NameTaken",
+            message,
+        }]
+    }
+
+    async fn act_on_machines(&self, key: &Key, step: &MachineStep) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
+        let api: Api<Service> = client.namespaced(&key.namespace);
+        self.may_write()?;
+        let after = match step {
+            MachineStep::Create { ports } => {
+                let service = render::machine_service(key, ports);
+                let made = client.call(api.create(&post_params(), &service)).await;
+                self.outcome(Written::Service, || format!("to create the Service {key}"), made)?
+            }
+            MachineStep::Update { uid, version, ports } => {
+                let patch = Patch::Merge(render::machine_service_patch(uid, version, ports));
+                let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+                let after = client.call(api.patch(&key.name, &params, &patch)).await;
+                self.outcome(Written::Service, || format!("to change the Service {key}"), after)?
+            }
+            MachineStep::Delete { uid, version } => {
+                let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
+                self.gone(Written::Service, || format!("to delete the Service {key}"), gone.map(drop))?;
+                self.sources.services.forget(here, key, uid);
+                self.machine_services.forget(here, key, uid);
+                return Ok(());
+            }
+        };
+        self.sources.services.learn(here, &after);
+        self.machine_services.learn(here, &after);
+        Ok(())
+    }
+
+    /// What is wrong with a machine, for its users.
+    pub(super) fn machine_flaws(&self, source: &Source) -> Vec<Notice> {
+        let machine = self.machines.get(source.cluster.as_str(), &source.key);
+        let Some(machine) = machine else { return Vec::new() };
+        let notices = machine.flaws.iter().map(|flaw| Notice {
+            kind: Kind::VirtualMachine,
+            about: source.key.clone(),
+            uid: machine.uid.clone(),
+            weight: Weight::Warning,
+            reason: flaw.reason,
+            message: flaw.message.clone(),
+        });
+        notices.collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! Looks at members, has a plan made, and does it: the part with IO.
+//!
+//! ```text
+//! indexes ─► books ─► inbox of each post ─► look ─► plan ─► act
+//! (one watch for each member and kind, however many posts there are)
+//! ```
+
+mod act;
+mod books;
+mod look;
+mod machines;
+mod post;
+mod resolve;
+mod sources;
+mod withdraw;
+
+pub use resolve::{Resolve, system};
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use koinon_fleet::Fleet;
+use kube::Client;
+
+use self::sources::Sources;
+use super::metrics::Metrics;
+use super::view::{Locality, Stale};
+use crate::feature::Feature;
+use crate::post::Post;
+
+/// How federated Services are looked after.
+#[derive(Clone)]
+pub struct Options {
+    /// What becomes of endpoints of a cluster that cannot be reached.
+    pub stale: Stale,
+    pub locality: Locality,
+    /// How names of load balancers are resolved; not at all without.
+    pub resolve: Option<Resolve>,
+    /// The domain in which virtual machines find federated Services, by way of ExternalDNS.
+    pub dns_suffix: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            stale: Stale::default(),
+            locality: Locality::default(),
+            resolve: Some(system()),
+            dns_suffix: None,
+        }
+    }
+}
+
+/// Federated Services of all members that one process leads.
+pub struct Services {
+    sources: Arc<Sources>,
+    options: Options,
+    metrics: Metrics,
+}
+
+impl Services {
+    pub fn new(fleet: Arc<Fleet>, options: Options, metrics: Metrics) -> Arc<Services> {
+        let sources = Sources::new(fleet, options.resolve.clone());
+        Arc::new(Services { sources, options, metrics })
+    }
+}
+
+impl Feature for Services {
+    fn follow(self: Arc<Self>) -> BoxFuture<'static, Infallible> {
+        Box::pin(async move { self.sources.follow().await })
+    }
+
+    fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
+        Box::pin(async move {
+            post::At::new(post, self.sources.clone(), self.options.clone(), self.metrics.clone()).run().await
+        })
+    }
+
+    fn withdraw(self: Arc<Self>, cluster: Client) -> BoxFuture<'static, bool> {
+        Box::pin(withdraw::withdraw(cluster))
+    }
+}

@@ -1,0 +1,353 @@
+//! The work at one post: every federated Service, as it should be in the member that is led.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use koinon_api::names::network::{
+    NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP, VIRTUAL_MACHINE_VERSION,
+};
+use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_control::Key;
+use koinon_control::events::Weight;
+use koinon_control::queue::{Next, Queue, work};
+use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::books::Books;
+use super::sources::Sources;
+use super::{Options, look};
+use crate::post::Post;
+use crate::services::machines::{Machine, MachineService};
+use crate::services::metrics::Metrics;
+use crate::services::model::{Kind, Source};
+use crate::services::plan::{Notice, balancers, plan};
+use crate::services::records::{Manager, Occupant, OwnSlice};
+use crate::services::render::SLICE_MANAGED_BY;
+use crate::services::view::Site;
+
+/// So many federated Services are worked on at a time.
+const AT_ONCE: usize = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Job {
+    /// A federated Service.
+    Federated(Key),
+    /// A Service of virtual machines.
+    Machines(Key),
+    /// A member of this cluster, which may have to be told something.
+    Member(Source),
+    /// Everything there is.
+    All,
+}
+
+/// What waits to be looked at, and since when.
+pub(super) struct Inbox {
+    pub(super) cluster: ClusterId,
+    queue: Queue<Job>,
+    since: Mutex<BTreeMap<Key, Instant>>,
+}
+
+impl Inbox {
+    pub(super) fn add(&self, job: Job) {
+        if let Job::Federated(key) = &job {
+            self.since.lock().entry(key.clone()).or_insert_with(Instant::now);
+        }
+        self.queue.add(job);
+    }
+}
+
+/// A post and what is known there.
+pub(super) struct At {
+    pub(super) post: Post,
+    pub(super) sources: Arc<Sources>,
+    pub(super) options: Options,
+    pub(super) metrics: Metrics,
+    /// What we generated in the member that is led.
+    pub(super) own: Arc<Index<OwnSlice>>,
+    /// Which of it belongs to which federated Service.
+    owners: Arc<Mutex<Books>>,
+    /// Virtual machines of the member that is led, and the Services that were made for them.
+    pub(super) machines: Arc<Index<Machine>>,
+    pub(super) machine_services: Arc<Index<MachineService>>,
+    /// Which machines ask for which Service.
+    pub(super) asked: Arc<Mutex<Books>>,
+    inbox: Arc<Inbox>,
+    /// What was told last, by what it was about.
+    told: Mutex<BTreeMap<Job, Vec<Notice>>>,
+}
+
+impl At {
+    pub(super) fn new(post: Post, sources: Arc<Sources>, options: Options, metrics: Metrics) -> At {
+        let inbox = Arc::new(Inbox {
+            cluster: post.name().clone(),
+            queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
+            since: Mutex::default(),
+        });
+        let (own, owners) = (Index::<OwnSlice>::new(), Arc::new(Mutex::new(Books::default())));
+        let (weak, books, to) = (Arc::downgrade(&own), owners.clone(), inbox.clone());
+        own.on_change(move |news| match news {
+            News::Record(cluster, key) => {
+                let Some(index) = weak.upgrade() else { return };
+                let record = index.get(cluster.as_str(), key);
+                let concerned =
+                    books.lock().own(cluster, key, record.as_ref().map(|one| one.service.as_str()));
+                for key in concerned {
+                    to.add(Job::Federated(key.clone()));
+                    to.add(Job::Machines(key));
+                }
+            }
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let (machines, asked) = (Index::<Machine>::new(), Arc::new(Mutex::new(Books::default())));
+        let (weak, books, to) = (Arc::downgrade(&machines), asked.clone(), inbox.clone());
+        machines.on_change(move |news| match *news {
+            News::Record(cluster, key) => {
+                let Some(index) = weak.upgrade() else { return };
+                let machine = index.get(cluster.as_str(), key);
+                let services = machine.iter().flat_map(|one| one.asks.keys());
+                let services: Vec<Key> =
+                    services.map(|name| Key::new(key.namespace.as_str(), name.as_str())).collect();
+                let source =
+                    Source { cluster: cluster.clone(), kind: Kind::VirtualMachine, key: key.clone() };
+                let concerned = books.lock().join(source.clone(), &services);
+                concerned.into_iter().for_each(|key| to.add(Job::Machines(key)));
+                to.add(Job::Member(source));
+            }
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let machine_services = Index::<MachineService>::new();
+        let to = inbox.clone();
+        machine_services.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Machines(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let told = Mutex::default();
+        At { post, sources, options, metrics, own, owners, machines, machine_services, asked, inbox, told }
+    }
+
+    /// Works for as long as it is polled.
+    pub(super) async fn run(self) -> Infallible {
+        let _forgets = Forgets { metrics: &self.metrics, member: self.post.name() };
+        self.sources.desk.open(&self.inbox);
+        self.inbox.add(Job::All);
+        let ours = Selection {
+            labels: Some(format!(
+                "{SLICE_MANAGED_BY} in ({},{})",
+                Manager::Federation.as_str(),
+                Manager::Machines.as_str()
+            )),
+            ..Selection::default()
+        };
+        let made = Selection { labels: Some(format!("{MANAGED_BY}={MANAGER}")), ..Selection::default() };
+        let optional = Selection { unserved: Unserved::Empty, ..Selection::default() };
+        let (member, fleet) = (&self.post.member, &self.post.fleet);
+        tokio::select! {
+            never = fleet.follow_member(member, self.own.clone(), ours, member.client().all()) => never,
+            never = fleet.follow_member(member, self.machines.clone(), optional, member.client().all()) => never,
+            never = fleet.follow_member(member, self.machine_services.clone(), made, member.client().all()) => never,
+            never = self.hear_of_members() => never,
+            never = work(&self.inbox.queue, AT_ONCE, |job| self.handle(job)) => never,
+        }
+    }
+
+    /// A member that comes, goes or changes its health concerns everything.
+    async fn hear_of_members(&self) -> Infallible {
+        let mut changes = self.post.fleet.changes();
+        let mut known = Vec::new();
+        loop {
+            changes.borrow_and_update();
+            let members = self.post.fleet.members();
+            let now: Vec<_> = members.iter().map(|one| (one.name().clone(), one.state().phase)).collect();
+            if now != known {
+                known = now;
+                self.inbox.add(Job::All);
+            }
+            if changes.changed().await.is_err() {
+                // The fleet is ours, so its sender is there.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn handle(&self, job: Job) -> Next {
+        match job {
+            Job::All => {
+                self.everything().into_iter().for_each(|key| self.inbox.add(Job::Federated(key)));
+                self.everything_of_machines().into_iter().for_each(|key| self.inbox.add(Job::Machines(key)));
+                self.flawed().into_iter().for_each(|source| self.inbox.add(Job::Member(source)));
+                Next::Done
+            }
+            Job::Member(source) => {
+                self.tell(Job::Member(source.clone()), self.flaws(&source));
+                Next::Done
+            }
+            Job::Machines(key) => self.machines(&key).await,
+            Job::Federated(key) => self.federated(&key).await,
+        }
+    }
+
+    /// All federated Services that there are, or that something of is here.
+    fn everything(&self) -> BTreeSet<Key> {
+        let here = self.post.name().as_str();
+        let mut all: BTreeSet<Key> = self.sources.desk.books.read().federated().cloned().collect();
+        let federated = all.len();
+        let services = self.sources.services.of_member(here).into_iter();
+        all.extend(services.filter(|(_, one)| matches!(**one, Occupant::Ours(_))).map(|(key, _)| key));
+        let slices = self.own.of_member(here);
+        self.metrics.stands(here, federated, slices.len(), self.inbox.queue.waiting());
+        all.extend(slices.into_iter().map(|(key, slice)| Key::new(key.namespace, slice.service.as_str())));
+        all
+    }
+
+    /// All Services of machines that there are, or should be.
+    fn everything_of_machines(&self) -> BTreeSet<Key> {
+        let here = self.post.name().as_str();
+        let mut all: BTreeSet<Key> = self.asked.lock().federated().cloned().collect();
+        all.extend(self.machine_services.of_member(here).into_iter().map(|(key, _)| key));
+        all
+    }
+
+    async fn federated(&self, key: &Key) -> Next {
+        let here = self.post.name();
+        // What was not listed yet is unknown: nothing is written where it is not known what is there.
+        let is_known = self.own.knowledge(here.as_str()) != Knowledge::Unknown
+            && self.sources.services.knowledge(here.as_str()) != Knowledge::Unknown
+            && self.sources.namespaces.knowledge(here.as_str()) != Knowledge::Unknown;
+        if !is_known {
+            return Next::Done;
+        }
+        let since = self.inbox.since.lock().remove(key);
+        let (clusters, again) = look::clusters(&self.sources, key, &self.options.stale);
+        let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
+        let plan = plan(here, key, &clusters, &site);
+        tracing::trace!(%here, %key, why = plan.why, "looked at");
+        self.tell(Job::Federated(key.clone()), plan.notices.clone());
+        let outcome = if plan.is_settled() { Ok(()) } else { self.act(key, &plan).await };
+        match outcome {
+            Ok(()) => {
+                if let (Some(since), false) = (since, plan.is_settled()) {
+                    self.metrics.propagated(since.elapsed());
+                }
+                let now = self.post.clock().now();
+                let left = again.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+                left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1))))
+            }
+            Err(error) => {
+                if let Some(since) = since {
+                    self.inbox.since.lock().entry(key.clone()).or_insert(since);
+                }
+                tracing::debug!(%here, %key, %error, "not as it should be yet");
+                Next::Retry
+            }
+        }
+    }
+
+    fn site(&self, key: &Key, resolved: crate::services::endpoints::Resolved) -> Site {
+        let here = self.post.name();
+        Site {
+            namespace: self.sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
+            occupant: self.sources.services.get(here.as_str(), key),
+            slices: self.own_slices(key, Manager::Federation),
+            resolved,
+            dns_suffix: self.options.dns_suffix.clone().filter(|_| self.has_machines()),
+            locality: self.options.locality,
+        }
+    }
+
+    /// The EndpointSlices that were generated for one Service, by name.
+    pub(super) fn own_slices(&self, key: &Key, manager: Manager) -> BTreeMap<String, Arc<OwnSlice>> {
+        let here = self.post.name();
+        let names: Vec<Key> = {
+            let owners = self.owners.lock();
+            owners.slices_of(here, key).map(|name| Key::new(key.namespace.as_str(), name)).collect()
+        };
+        let slices = names.into_iter().filter_map(|key| {
+            let slice = self.own.get(here.as_str(), &key)?;
+            (slice.manager == manager).then_some((key.name, slice))
+        });
+        slices.collect()
+    }
+
+    /// Whether virtual machines are looked after here, which look for names outside the cluster.
+    fn has_machines(&self) -> bool {
+        !self.machines.is_empty()
+    }
+
+    /// Members of this cluster with which something is wrong.
+    fn flawed(&self) -> Vec<Source> {
+        let here = self.post.name();
+        let source = |kind, key| Source { cluster: here.clone(), kind, key };
+        let services = self.sources.services.of_member(here.as_str()).into_iter();
+        let services =
+            services.filter(|(_, one)| matches!(&**one, Occupant::Member(one) if !one.flaws.is_empty()));
+        let natives = self.sources.natives.of_member(here.as_str()).into_iter();
+        let natives = natives.filter(|(_, one)| !one.flaws.is_empty());
+        let services = services.map(|(key, _)| source(Kind::Service, key));
+        services.chain(natives.map(|(key, _)| source(Kind::NativeService, key))).collect()
+    }
+
+    fn flaws(&self, source: &Source) -> Vec<Notice> {
+        let here = source.cluster.as_str();
+        let joining = match source.kind {
+            Kind::VirtualMachine => return self.machine_flaws(source),
+            Kind::NativeService => self.sources.natives.get(here, &source.key),
+            Kind::Service => match self.sources.services.get(here, &source.key).as_deref() {
+                Some(Occupant::Member(joining)) => Some(joining.clone()),
+                _ => None,
+            },
+        };
+        let Some(joining) = joining else { return Vec::new() };
+        let notices = joining.flaws.iter().map(|flaw| Notice {
+            kind: source.kind,
+            about: source.key.clone(),
+            uid: joining.uid.clone(),
+            weight: Weight::Warning,
+            reason: flaw.reason,
+            message: flaw.message.clone(),
+        });
+        notices.collect()
+    }
+
+    /// Tells users what they were not told already.
+    pub(super) fn tell(&self, subject: Job, notices: Vec<Notice>) {
+        let before = match notices.is_empty() {
+            true => self.told.lock().remove(&subject),
+            false => self.told.lock().insert(subject, notices.clone()),
+        };
+        let before = before.unwrap_or_default();
+        for notice in notices.into_iter().filter(|notice| !before.contains(notice)) {
+            let api_version = match notice.kind {
+                Kind::Service => "v1".to_owned(),
+                Kind::NativeService => format!("{NATIVE_SERVICE_GROUP}/{NATIVE_SERVICE_VERSION}"),
+                Kind::VirtualMachine => format!("{VIRTUAL_MACHINE_GROUP}/{VIRTUAL_MACHINE_VERSION}"),
+            };
+            let about = ObjectReference {
+                api_version: Some(api_version),
+                kind: Some(notice.kind.as_str().to_owned()),
+                namespace: Some(notice.about.namespace.clone()),
+                name: Some(notice.about.name.clone()),
+                uid: Some(notice.uid.clone()),
+                ..ObjectReference::default()
+            };
+            self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
+        }
+    }
+}
+
+struct Forgets<'a> {
+    metrics: &'a Metrics,
+    member: &'a ClusterId,
+}
+
+impl Drop for Forgets<'_> {
+    fn drop(&mut self) {
+        self.metrics.forget(self.member.as_str());
+    }
+}

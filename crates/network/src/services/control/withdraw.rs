@@ -1,0 +1,51 @@
+//! Removes everything that was generated in a cluster that takes part no more.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use koinon_api::names::network::{FEDERATED_SERVICE, SLICES_MANAGER, VM_SERVICE, VM_SLICES_MANAGER};
+use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_control::call::{Error, within_deadline};
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+
+use crate::services::render::SLICE_MANAGED_BY;
+
+/// Says whether all is gone. Every deletion holds only for the very object that was looked at.
+pub(super) async fn withdraw(cluster: Client) -> bool {
+    let managed = format!("{MANAGED_BY}={MANAGER}");
+    let services = clean::<Service>(&cluster, &managed, |service| {
+        let annotations = service.annotations();
+        annotations.contains_key(FEDERATED_SERVICE) || annotations.contains_key(VM_SERVICE)
+    });
+    let ours = format!("{SLICE_MANAGED_BY} in ({SLICES_MANAGER},{VM_SLICES_MANAGER})");
+    let slices = clean::<EndpointSlice>(&cluster, &ours, |_| true);
+    match tokio::try_join!(services, slices) {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::debug!(%error, "not everything that was generated is removed yet");
+            false
+        }
+    }
+}
+
+async fn clean<K>(cluster: &Client, labels: &str, is_ours: impl Fn(&K) -> bool) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+{
+    let all: Api<K> = Api::all(cluster.clone());
+    let found = within_deadline(all.list(&ListParams::default().labels(labels))).await?;
+    for object in found.items.iter().filter(|object| is_ours(object)) {
+        let api: Api<K> = Api::namespaced(cluster.clone(), &object.namespace().unwrap_or_default());
+        let preconditions = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match within_deadline(api.delete(&object.name_any(), &params)).await {
+            Err(error) if !error.is_object_absent() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Decides on one Service of virtual machines. No IO, no clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use koinon_control::Key;
+use koinon_fleet::ClusterId;
+
+use super::record::{Machine, MachineService};
+use crate::services::address::is_label;
+use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
+use crate::services::packing::{pack, short};
+use crate::services::plan::SliceStep;
+use crate::services::records::{OwnSlice, digest};
+
+/// What a plan looks at.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The machines that belong to the Service.
+    pub machines: Vec<(Key, Arc<Machine>)>,
+    /// The Service, if we made it.
+    pub ours: Option<Arc<MachineService>>,
+    /// Whether there is a Service of that name at all.
+    pub taken: bool,
+    pub slices: BTreeMap<String, Arc<OwnSlice>>,
+}
+
+/// What to do, and why.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MachinePlan {
+    pub service: Option<MachineStep>,
+    pub slices: Vec<SliceStep>,
+    /// Whether somebody else has the name.
+    pub is_taken: bool,
+}
+
+/// What to do about the Service itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MachineStep {
+    Create { ports: Vec<(String, Protocol, u16)> },
+    Update { uid: String, version: String, ports: Vec<(String, Protocol, u16)> },
+    Delete { uid: String, version: String },
+}
+
+impl MachinePlan {
+    pub fn is_settled(&self) -> bool {
+        self.service.is_none() && self.slices.is_empty()
+    }
+}
+
+/// Decides what should be of the Service `key` of machines in the cluster `here`.
+pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
+    let ours = input.ours.as_deref();
+    if input.machines.is_empty() || (ours.is_none() && input.taken) {
+        let is_taken = !input.machines.is_empty();
+        let service = ours.filter(|ours| !ours.going).map(delete);
+        let slices = input.slices.iter().map(|(name, slice)| drop_slice(name, slice));
+        return MachinePlan { service, slices: slices.collect(), is_taken };
+    }
+    let ports = ports(key, input);
+    let Some(ours) = ours else {
+        return MachinePlan { service: Some(MachineStep::Create { ports }), ..MachinePlan::default() };
+    };
+    if ours.going {
+        return MachinePlan::default();
+    }
+    // Whether a Service has an address cannot be changed: it is made anew.
+    if ours.headless != ports.is_empty() {
+        return MachinePlan { service: Some(delete(ours)), ..MachinePlan::default() };
+    }
+    let mut wanted = slices(here, key, &ports, input);
+    let mut steps = Vec::new();
+    for (name, slice) in &input.slices {
+        match wanted.remove(name) {
+            Some(wanted) if slice.digest == digest(&key.name, &ours.uid, &wanted) => {}
+            Some(wanted) => steps.push(SliceStep::Update {
+                slice: wanted,
+                owner: ours.uid.clone(),
+                uid: slice.uid.clone(),
+                version: slice.version.clone(),
+            }),
+            None => steps.push(drop_slice(name, slice)),
+        }
+    }
+    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: ours.uid.clone() }));
+    let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
+        uid: ours.uid.clone(),
+        version: ours.version.clone(),
+        ports,
+    });
+    MachinePlan { service, slices: steps, is_taken: false }
+}
+
+fn delete(ours: &MachineService) -> MachineStep {
+    MachineStep::Delete { uid: ours.uid.clone(), version: ours.version.clone() }
+}
+
+fn drop_slice(name: &str, slice: &OwnSlice) -> SliceStep {
+    SliceStep::Delete { name: name.to_owned(), uid: slice.uid.clone(), version: slice.version.clone() }
+}
+
+/// All ports that machines of the Service name. None makes it headless.
+fn ports(key: &Key, input: &Input) -> Vec<(String, Protocol, u16)> {
+    let asked = input.machines.iter().filter_map(|(_, machine)| machine.asks.get(&key.name));
+    let mut ports: Vec<(Protocol, u16)> = asked.flatten().copied().collect();
+    ports.sort();
+    ports.dedup();
+    let single = ports.len() == 1;
+    let named = ports.into_iter().map(|(protocol, port)| {
+        let name =
+            if single { String::new() } else { format!("p{port}-{}", protocol.as_str().to_lowercase()) };
+        (name, protocol, port)
+    });
+    named.collect()
+}
+
+fn slices(
+    here: &ClusterId,
+    key: &Key,
+    ports: &[(String, Protocol, u16)],
+    input: &Input,
+) -> BTreeMap<String, Slice> {
+    let ports: Vec<SlicePort> = ports
+        .iter()
+        .map(|(name, protocol, port)| SlicePort {
+            name: name.clone(),
+            protocol: *protocol,
+            port: Some(*port),
+            app_protocol: None,
+        })
+        .collect();
+    let mut families: BTreeMap<Family, Vec<Endpoint>> = BTreeMap::new();
+    for (name, machine) in &input.machines {
+        for address in &machine.addresses {
+            families.entry(address.family).or_default().push(endpoint(name, machine, &address.text));
+        }
+    }
+    let mut slices = BTreeMap::new();
+    for (family, mut endpoints) in families {
+        endpoints.sort();
+        endpoints.dedup_by(|one, other| one.address == other.address);
+        for (path, endpoints) in pack(endpoints) {
+            let name = format!("{}-{}", key.name, short(&["machines", family.as_str(), &path]));
+            let service = Kind::VirtualMachine.as_str().to_owned();
+            let (cluster, ports) = (here.clone(), ports.clone());
+            slices.insert(name.clone(), Slice { name, cluster, service, family, ports, endpoints });
+        }
+    }
+    slices
+}
+
+fn endpoint(name: &Key, machine: &Machine, address: &str) -> Endpoint {
+    let target = Target {
+        kind: Kind::VirtualMachine.as_str().to_owned(),
+        namespace: Some(name.namespace.clone()),
+        name: Some(name.name.clone()),
+        uid: Some(machine.uid.clone()),
+    };
+    Endpoint {
+        address: address.into(),
+        conditions: Conditions::of_ready(machine.ready),
+        hostname: is_label(&name.name).then(|| name.name.as_str().into()),
+        zone: None,
+        home: Some(Box::new(Home { target: Some(target), ..Home::default() })),
+    }
+}

@@ -1,0 +1,220 @@
+//! What a plan reads and what it says: plain values, checked when they were read.
+
+use jiff::Timestamp;
+use koinon_control::Key;
+use koinon_fleet::ClusterId;
+
+/// A transport protocol that a port can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    /// The protocol of this name; none is TCP, as everywhere in Kubernetes.
+    pub fn read(name: Option<&str>) -> Option<Protocol> {
+        match name {
+            None | Some("" | "TCP") => Some(Protocol::Tcp),
+            Some("UDP") => Some(Protocol::Udp),
+            Some("SCTP") => Some(Protocol::Sctp),
+            Some(_) => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        }
+    }
+}
+
+/// A port that a Service offers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port {
+    /// Empty where it has none.
+    pub name: String,
+    pub protocol: Protocol,
+    pub port: u16,
+    pub node_port: Option<u16>,
+    pub app_protocol: Option<String>,
+}
+
+/// What makes an object a part of federated Services: a Service or NativeService that was annotated so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joining {
+    /// The federated Services it joins, each by the namespace and name that it has in every member.
+    pub joins: Vec<Key>,
+    /// What is wrong with it, for its users.
+    pub flaws: Vec<Flaw>,
+    pub uid: String,
+    pub created: Timestamp,
+    pub reach: Reach,
+    pub ports: Vec<Port>,
+    /// For how many seconds a client stays with an endpoint, where it does.
+    pub affinity: Option<i32>,
+    pub traffic_distribution: Option<String>,
+}
+
+/// How a member is reached from other clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// By the addresses of its pods.
+    Pods,
+    /// By addresses that lead to it from outside, at its own ports.
+    Addresses(Vec<Address>),
+    /// By its cluster's nodes, at its node ports.
+    Nodes(Nodes),
+    /// By its load balancer; empty while that is not there.
+    Balancer(Vec<Ingress>),
+    /// By its own addresses, which stand for themselves: a cloud's own service.
+    Native(Vec<Address>),
+}
+
+/// Which nodes lead to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    All,
+    /// Those on which one of its pods is ready.
+    WithPods,
+}
+
+/// One way into a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingress {
+    pub address: Address,
+    /// The ports that it serves, where it says.
+    pub ports: Option<Vec<(Protocol, u16)>>,
+}
+
+/// What kind of address an EndpointSlice has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    V4,
+    V6,
+    Name,
+}
+
+impl Family {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+            Family::Name => "FQDN",
+        }
+    }
+}
+
+/// An address that may stand in an EndpointSlice, in its one spelling.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub family: Family,
+    pub text: Box<str>,
+}
+
+/// Something that is wrong with an object or worth knowing about it, for its users.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flaw {
+    /// One word.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What kind of object a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Service,
+    NativeService,
+    VirtualMachine,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Service => "Service",
+            Kind::NativeService => "NativeService",
+            Kind::VirtualMachine => "VirtualMachine",
+        }
+    }
+}
+
+/// Which object a member is, within the federation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source {
+    pub cluster: ClusterId,
+    pub kind: Kind,
+    pub key: Key,
+}
+
+/// A port of an EndpointSlice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlicePort {
+    pub name: String,
+    pub protocol: Protocol,
+    /// Every port, where it says none.
+    pub port: Option<u16>,
+    pub app_protocol: Option<String>,
+}
+
+/// One endpoint of an EndpointSlice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    pub address: Box<str>,
+    pub conditions: Conditions,
+    pub hostname: Option<Box<str>>,
+    pub zone: Option<Box<str>>,
+    /// Which things of its own cluster it belongs to; they mean nothing in another.
+    pub home: Option<Box<Home>>,
+}
+
+/// What an endpoint says of itself; what it does not say is as good as ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conditions {
+    pub ready: Option<bool>,
+    pub serving: Option<bool>,
+    pub terminating: Option<bool>,
+}
+
+impl Conditions {
+    pub fn of_ready(ready: bool) -> Conditions {
+        Conditions { ready: Some(ready), ..Conditions::default() }
+    }
+
+    pub fn is_ready(self) -> bool {
+        self.ready != Some(false)
+    }
+}
+
+/// Where an endpoint is at home.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Home {
+    pub node: Option<String>,
+    pub target: Option<Target>,
+    /// Zones and nodes that should prefer it.
+    pub zones: Vec<String>,
+    pub nodes: Vec<String>,
+}
+
+/// The object behind an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    pub kind: String,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub uid: Option<String>,
+}
+
+/// An EndpointSlice that belongs to a federated Service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slice {
+    pub name: String,
+    /// The cluster it came from, and the object there that it stands for.
+    pub cluster: ClusterId,
+    pub service: String,
+    pub family: Family,
+    pub ports: Vec<SlicePort>,
+    pub endpoints: Vec<Endpoint>,
+}

@@ -1,0 +1,512 @@
+//! Decides what one cluster should have of one federated Service. No IO, no clock, no history.
+//!
+//! What comes out depends on the members' state alone, and not on the way there: two leaders that see the same decide
+//! the same. Only for who is not known does what is there already count, because not to know is not to have none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use koinon_control::Key;
+use koinon_control::events::Weight;
+use koinon_fleet::ClusterId;
+use serde::Serialize;
+
+use super::endpoints::{self, Group, Names, Reached};
+use super::external_dns::Changes;
+use super::model::{Family, Kind, Reach, Slice, Source};
+use super::packing::{pack, short};
+use super::ports::{self, Decided};
+use super::records::{Occupant, Published, Shape, ShapePort, digest};
+use super::view::{Clusters, Locality, Member, Site, Stance};
+
+/// Annotation that we write on a federated Service: what its members do not agree on.
+pub const CONFLICTS: &str = "koinon.dev/conflicts";
+/// More than so many conflicts nobody reads.
+const MOST_CONFLICTS: usize = 20;
+
+/// What to do in one cluster about one federated Service, and why.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    pub service: Option<ServiceStep>,
+    /// To be done before the Service is changed, and after it was created.
+    pub slices: Vec<SliceStep>,
+    /// What to tell users of this cluster.
+    pub notices: Vec<Notice>,
+    pub members: Vec<Report>,
+    pub why: String,
+}
+
+/// What to do about the Service itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServiceStep {
+    Create {
+        shape: Shape,
+    },
+    /// Holds only for this very version.
+    Update {
+        uid: String,
+        version: String,
+        shape: Shape,
+        annotations: Changes,
+    },
+    Delete {
+        uid: String,
+        version: String,
+    },
+}
+
+/// What to do about one EndpointSlice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SliceStep {
+    Create {
+        slice: Slice,
+        owner: String,
+    },
+    Update {
+        slice: Slice,
+        owner: String,
+        uid: String,
+        version: String,
+    },
+    /// Its endpoints, whatever they are, take no new connections.
+    Drain {
+        name: String,
+        uid: String,
+        version: String,
+    },
+    Delete {
+        name: String,
+        uid: String,
+        version: String,
+    },
+}
+
+/// What to tell users about an object of the cluster that the plan is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Notice {
+    pub kind: Kind,
+    pub about: Key,
+    pub uid: String,
+    pub weight: Weight,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// How one member takes part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub cluster: String,
+    pub kind: &'static str,
+    pub member: String,
+    pub rule: &'static str,
+    pub endpoints: usize,
+    pub ready: usize,
+    pub left_out: Vec<String>,
+}
+
+/// Decides what the cluster `here` should have of the federated Service `key`.
+pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Plan {
+    if !site.namespace {
+        return Plan::waits(format!("the namespace {} is not here", key.namespace));
+    }
+    let members = by_age(clusters);
+    let unknown: Vec<&ClusterId> = clusters.iter().filter(|(_, one)| !one.known).map(|(id, _)| id).collect();
+    let ours = match site.occupant.as_deref() {
+        Some(Occupant::Ours(published)) => Some(&**published),
+        Some(Occupant::Member(joining)) if joining.joins.contains(key) => {
+            // It is reached under the name of the federated Service already, by its own endpoints.
+            return Plan { why: "a member of that name stands in for it".into(), ..remove(None, site) };
+        }
+        Some(Occupant::Member(_) | Occupant::Plain { .. }) if !members.is_empty() => {
+            return Plan {
+                notices: taken(here, key, &members, site),
+                why: "the name is taken".into(),
+                ..remove(None, site)
+            };
+        }
+        Some(Occupant::Member(_) | Occupant::Plain { .. }) => {
+            return Plan { why: "the name is somebody else's".into(), ..remove(None, site) };
+        }
+        None => None,
+    };
+    if members.is_empty() {
+        return match unknown.as_slice() {
+            [] => Plan { why: "it has no member any more".into(), ..remove(ours, site) },
+            _ => Plan {
+                // What came from who is known is known to be over.
+                slices: ours
+                    .map(|published| settle(key, clusters, published, BTreeMap::new(), Use::All, site))
+                    .unwrap_or_default(),
+                ..Plan::waits(format!("who else is a member is not known: {}", listed(&unknown)))
+            },
+        };
+    }
+    if ours.is_some_and(|published| published.going) {
+        return Plan::waits("the Service is on its way out".into());
+    }
+    let published = ours.map(|published| &published.shape);
+    let decided = decide(&members, published.filter(|_| !unknown.is_empty()));
+    let conflicts = conflicts(&members, &decided);
+    let shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
+    let mut plan = Plan { why: format!("{} members", members.len()), ..Plan::default() };
+    if shape.ports.is_empty() {
+        plan.why = "no member offers a port".into();
+        plan.notices = on_local(here, &members, |_| {
+            Some(("NoPorts", "no member offers a port: a federated Service needs one".into()))
+        });
+        plan.slices = remove(None, site).slices;
+        return plan;
+    }
+    let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
+    let (reached, at_home) = reach(here, clusters, &members, &names, site);
+    plan.members = reports(&members, &reached, &decided);
+    plan.notices = notices(here, &members, &reached, &decided, &conflicts);
+    match ours {
+        None => plan.service = Some(ServiceStep::Create { shape }),
+        Some(published) => {
+            let targets = targets(clusters, &members, &names, site);
+            let annotations = published.dns.changes(key, site.dns_suffix.as_deref(), &targets);
+            if published.shape != shape || !annotations.is_empty() {
+                let (uid, version) = (published.uid.clone(), published.version.clone());
+                plan.service = Some(ServiceStep::Update { uid, version, shape, annotations });
+            }
+            let wanted = slices(key, &members, reached);
+            plan.slices = settle(key, clusters, published, wanted, at_home, site);
+        }
+    }
+    plan
+}
+
+impl Plan {
+    fn waits(why: String) -> Plan {
+        Plan { why, ..Plan::default() }
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_settled(&self) -> bool {
+        self.service.is_none() && self.slices.is_empty()
+    }
+}
+
+/// All members that are known, the oldest first; who came at the same second is told apart by name.
+fn by_age(clusters: &Clusters) -> Vec<&Member> {
+    let mut members: Vec<&Member> =
+        clusters.values().filter(|one| one.known).flat_map(|one| &one.members).collect();
+    members.sort_by(|one, other| {
+        (one.joining.created, &one.source).cmp(&(other.joining.created, &other.source))
+    });
+    members
+}
+
+/// Removes everything of the federated Service that is there.
+fn remove(ours: Option<&Published>, site: &Site) -> Plan {
+    let service = ours.filter(|published| !published.going).map(|published| ServiceStep::Delete {
+        uid: published.uid.clone(),
+        version: published.version.clone(),
+    });
+    let slices = site.slices.iter().map(|(name, slice)| SliceStep::Delete {
+        name: name.clone(),
+        uid: slice.uid.clone(),
+        version: slice.version.clone(),
+    });
+    Plan { service, slices: slices.collect(), ..Plan::default() }
+}
+
+fn decide(members: &[&Member], published: Option<&Shape>) -> Decided {
+    let offered: Vec<_> = members.iter().map(|member| member.joining.ports.as_slice()).collect();
+    ports::decide(published.map(|shape| shape.ports.as_slice()), &offered)
+}
+
+fn shape(members: &[&Member], decided: &Decided, conflicts: &[String], published: Option<&Shape>) -> Shape {
+    let oldest = members.first();
+    let (affinity, traffic_distribution) = match published {
+        Some(shape) => (shape.affinity, shape.traffic_distribution.clone()),
+        None => (
+            oldest.and_then(|member| member.joining.affinity),
+            oldest.and_then(|member| member.joining.traffic_distribution.clone()),
+        ),
+    };
+    Shape {
+        ports: decided.ports.clone(),
+        affinity,
+        traffic_distribution,
+        conflicts: serde_json::to_string(conflicts).ok().filter(|_| !conflicts.is_empty()),
+        is_plain: true,
+    }
+}
+
+/// What each member's ports are called. While a port is being renamed its slices have both names, so that nothing is
+/// lost between the change of the slices and that of the Service.
+fn names(decided: &Decided, published: Option<&[ShapePort]>) -> Vec<Names> {
+    let before = |name: &str| {
+        let port = decided.ports.iter().find(|port| port.name == name)?;
+        let same = published?.iter().find(|one| (one.protocol, one.port) == (port.protocol, port.port))?;
+        let is_free = !decided.ports.iter().any(|port| port.name == same.name);
+        (is_free && same.name != name).then(|| same.name.clone())
+    };
+    let in_transition = |names: &BTreeMap<String, String>| -> Names {
+        let called = names
+            .iter()
+            .map(|(own, name)| (own.clone(), std::iter::once(name.clone()).chain(before(name)).collect()));
+        called.collect()
+    };
+    decided.names.iter().map(in_transition).collect()
+}
+
+/// Whether a cluster uses the members of all, or its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Own,
+    All,
+}
+
+/// By what each member is reached from `here`, in order; nothing for one that is not used here.
+fn reach(
+    here: &ClusterId,
+    clusters: &Clusters,
+    members: &[&Member],
+    names: &[Names],
+    site: &Site,
+) -> (Vec<Reached>, Use) {
+    let is_local = |member: &Member| &member.source.cluster == here;
+    let at_home: Vec<Option<Reached>> = members
+        .iter()
+        .zip(names)
+        .map(|(member, names)| is_local(member).then(|| endpoints::at_home(member, names)))
+        .collect();
+    let has_local = at_home.iter().any(Option::is_some);
+    let local_is_ready = at_home
+        .iter()
+        .flatten()
+        .flat_map(|one| &one.groups)
+        .flat_map(|group| &group.endpoints)
+        .any(|one| one.conditions.is_ready());
+    let used = match has_local && (site.locality == Locality::Strict || local_is_ready) {
+        true => Use::Own,
+        false => Use::All,
+    };
+    let reached = members.iter().zip(names).zip(at_home).map(|((member, names), at_home)| {
+        if let Some(reached) = at_home {
+            return reached;
+        }
+        if used == Use::Own {
+            return Reached { rule: "not used here: there is a member at home", ..Reached::default() };
+        }
+        let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
+        let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
+        match cluster.stance {
+            Stance::Keep => {}
+            Stance::Drain => endpoints::drain(&mut reached.groups),
+            Stance::Drop => reached.groups.clear(),
+        }
+        reached
+    });
+    (reached.collect(), used)
+}
+
+/// Addresses by which the federated Service is reached from outside every cluster.
+fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Site) -> Vec<String> {
+    let mut targets = BTreeSet::new();
+    for (member, names) in members.iter().zip(names) {
+        let Some(cluster) = clusters.get(&member.source.cluster) else { continue };
+        if cluster.stance != Stance::Keep {
+            continue;
+        }
+        let reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
+        for group in reached.groups.iter().filter(|group| group.family != Family::Name) {
+            let ready = group.endpoints.iter().filter(|one| one.conditions.is_ready());
+            targets.extend(ready.map(|one| one.address.to_string()));
+        }
+    }
+    targets.into_iter().collect()
+}
+
+/// The EndpointSlices that should be there, by name.
+fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
+    let mut slices = BTreeMap::new();
+    for (member, reached) in members.iter().zip(reached) {
+        let source = &member.source;
+        let of_member =
+            short(&[source.cluster.as_str(), source.kind.as_str(), &source.key.namespace, &source.key.name]);
+        for Group { part, family, ports, endpoints } in reached.groups {
+            for (path, endpoints) in pack(endpoints) {
+                let name = format!("{}-{}", key.name, short(&[&of_member, &part, family.as_str(), &path]));
+                let service = format!("{} {}", source.kind.as_str(), source.key);
+                let (cluster, ports) = (source.cluster.clone(), ports.clone());
+                slices.insert(name.clone(), Slice { name, cluster, service, family, ports, endpoints });
+            }
+        }
+    }
+    slices
+}
+
+/// The steps from the slices that are there to those that should be.
+fn settle(
+    key: &Key,
+    clusters: &Clusters,
+    published: &Published,
+    mut wanted: BTreeMap<String, Slice>,
+    used: Use,
+    site: &Site,
+) -> Vec<SliceStep> {
+    let owner = &published.uid;
+    let mut steps = Vec::new();
+    let mut leftover = Vec::new();
+    for (name, slice) in &site.slices {
+        let (uid, version) = (slice.uid.clone(), slice.version.clone());
+        match wanted.remove(name) {
+            Some(wanted) if slice.digest == digest(&key.name, owner, &wanted) => {}
+            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.clone(), uid, version }),
+            None => leftover.push((name, slice)),
+        }
+    }
+    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.clone() }));
+    for (name, slice) in leftover {
+        let (uid, version) = (slice.uid.clone(), slice.version.clone());
+        let origin = slice.cluster.as_ref().and_then(|cluster| clusters.get(cluster));
+        let unknown = origin.filter(|cluster| !cluster.known && used == Use::All);
+        match unknown.map(|cluster| cluster.stance) {
+            // Where it came from is not known: it may well be as it should.
+            Some(Stance::Keep) => {}
+            Some(Stance::Drain) if !slice.has_ready => {}
+            Some(Stance::Drain) => steps.push(SliceStep::Drain { name: name.clone(), uid, version }),
+            Some(Stance::Drop) | None => steps.push(SliceStep::Delete { name: name.clone(), uid, version }),
+        }
+    }
+    steps
+}
+
+/// What members do not agree on, in words for all of them.
+fn conflicts(members: &[&Member], decided: &Decided) -> Vec<String> {
+    let mut conflicts = Vec::new();
+    for (member, left_out) in members.iter().zip(&decided.left_out) {
+        for why in left_out {
+            let source = &member.source;
+            conflicts.push(format!("{} {} in {}: {why}", source.kind.as_str(), source.key, source.cluster));
+        }
+    }
+    if let (Some(oldest), true) = (members.first(), conflicts.is_empty() && decided.differ) {
+        let source = &oldest.source;
+        conflicts.push(format!(
+            "members offer different ports; the federated Service has all of them, the oldest is {} in {}",
+            source.key, source.cluster
+        ));
+    }
+    conflicts.truncate(MOST_CONFLICTS);
+    conflicts
+}
+
+fn notices(
+    here: &ClusterId,
+    members: &[&Member],
+    reached: &[Reached],
+    decided: &Decided,
+    conflicts: &[String],
+) -> Vec<Notice> {
+    let mut notices =
+        on_local(here, members, |_| (!conflicts.is_empty()).then(|| ("PortConflict", conflicts.join("; "))));
+    let families = |reached: &Reached| -> BTreeSet<Family> {
+        reached.groups.iter().map(|group| group.family).filter(|family| *family != Family::Name).collect()
+    };
+    let used: Vec<_> = reached.iter().map(families).filter(|families| !families.is_empty()).collect();
+    if used.windows(2).any(|pair| pair[0] != pair[1]) {
+        let message = "members have different address families: by each family only some of them are reached";
+        notices.extend(on_local(here, members, |_| Some(("FamiliesDiffer", message.to_owned()))));
+    }
+    for (member, reached) in members.iter().zip(reached).filter(|(member, _)| &member.source.cluster == here)
+    {
+        for flaw in &reached.flaws {
+            notices.push(notice(member, flaw.reason, flaw.message.clone()));
+        }
+    }
+    debug_assert_eq!(members.len(), decided.names.len());
+    notices.sort();
+    notices.dedup();
+    notices
+}
+
+/// Tells everybody who wanted the name that somebody else has it.
+fn taken(here: &ClusterId, key: &Key, members: &[&Member], site: &Site) -> Vec<Notice> {
+    let message = format!(
+        "the federated Service {key} cannot be here: a Service of that name is there already; rename one of them"
+    );
+    let mut notices = on_local(here, members, |_| Some(("NameTaken", message.clone())));
+    let uid = match site.occupant.as_deref() {
+        Some(Occupant::Plain { uid }) => uid.clone(),
+        Some(Occupant::Member(joining)) => joining.uid.clone(),
+        Some(Occupant::Ours(_)) | None => return notices,
+    };
+    notices.push(Notice {
+        kind: Kind::Service,
+        about: key.clone(),
+        uid,
+        weight: Weight::Warning,
+        reason: "NameTaken",
+        message,
+    });
+    notices
+}
+
+fn on_local(
+    here: &ClusterId,
+    members: &[&Member],
+    say: impl Fn(&Member) -> Option<(&'static str, String)>,
+) -> Vec<Notice> {
+    let local = members.iter().filter(|member| &member.source.cluster == here);
+    local.filter_map(|member| say(member).map(|(reason, message)| notice(member, reason, message))).collect()
+}
+
+fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
+    Notice {
+        kind: member.source.kind,
+        about: member.source.key.clone(),
+        uid: member.joining.uid.clone(),
+        weight: Weight::Warning,
+        reason,
+        message,
+    }
+}
+
+fn reports(members: &[&Member], reached: &[Reached], decided: &Decided) -> Vec<Report> {
+    let each = members.iter().zip(reached).zip(&decided.left_out);
+    let reports = each.map(|((member, reached), left_out)| {
+        let endpoints = || reached.groups.iter().flat_map(|group| &group.endpoints);
+        Report {
+            cluster: member.source.cluster.to_string(),
+            kind: member.source.kind.as_str(),
+            member: member.source.key.to_string(),
+            rule: reached.rule,
+            endpoints: endpoints().count(),
+            ready: endpoints().filter(|one| one.conditions.is_ready()).count(),
+            left_out: left_out.clone(),
+        }
+    });
+    reports.collect()
+}
+
+fn listed(clusters: &[&ClusterId]) -> String {
+    clusters.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether any of these members is reached by its cluster's nodes.
+pub fn needs_nodes(members: &[Member]) -> bool {
+    members.iter().any(|member| matches!(member.joining.reach, Reach::Nodes(_)))
+}
+
+/// The names of load balancers among these members.
+pub fn balancers(clusters: &Clusters) -> BTreeSet<String> {
+    let ways = clusters.values().flat_map(|cluster| &cluster.members).filter_map(|member| {
+        match &member.joining.reach {
+            Reach::Balancer(ways) => Some(ways),
+            _ => None,
+        }
+    });
+    let names = ways.flatten().filter(|way| way.address.family == Family::Name);
+    names.map(|way| way.address.text.to_string()).collect()
+}
+
+/// Tells sources apart in tests and messages.
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} in {}", self.kind.as_str(), self.key, self.cluster)
+    }
+}

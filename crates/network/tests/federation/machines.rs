@@ -1,0 +1,141 @@
+//! Virtual machines that are Services of their own cluster, and of the federation (N18 to N25, N37).
+
+use koinon_api::network::virtual_machine_crd;
+use koinon_control::Key;
+use serde_json::{Value, json};
+
+use crate::harness::{GLOBAL, SYSTEM, Site, World};
+use crate::world::foo;
+
+const MACHINES: &str = "/apis/runtime.cloud.antrea.io/v1alpha1/namespaces/vms/virtualmachines";
+const WEB: &str = "/api/v1/namespaces/vms/services/web";
+
+async fn machine(site: &Site, name: &str, tag: &str, address: &str) {
+    let body = json!({
+        "apiVersion": "runtime.cloud.antrea.io/v1alpha1", "kind": "VirtualMachine",
+        "metadata": {"name": name}, "spec": {},
+    });
+    site.create(MACHINES, body).await;
+    let status = json!({"status": {
+        "tags": {"svc.antreaplus.vmware.com": tag}, "state": "running",
+        "networkInterfaces": [{"ips": [{"addressType": "InternalIP", "address": address}]}],
+    }});
+    site.patch(&format!("{MACHINES}/{name}/status"), status).await;
+}
+
+/// What a Service of machines is: its address and ports, and its endpoints.
+async fn shown(site: &Site) -> String {
+    let Some(service) = site.get(WEB).await else { return "nothing".into() };
+    assert_eq!(service["spec"]["selector"], Value::Null);
+    assert_eq!(service["metadata"]["annotations"]["vm.antreaplus.vmware-tanzu.com"], "true");
+    let ports: Vec<String> = service["spec"]["ports"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|port| port["port"].to_string())
+        .collect();
+    let headless = if service["spec"]["clusterIP"] == "None" { "headless" } else { "address" };
+    let path = "/apis/discovery.k8s.io/v1/namespaces/vms/endpointslices?labelSelector=kubernetes.io/service-name=web";
+    let slices = site.get(path).await.unwrap();
+    let mut endpoints: Vec<String> = slices["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|slice| slice["endpoints"].as_array().unwrap().clone())
+        .map(|one| {
+            assert_eq!(one["targetRef"]["kind"], "VirtualMachine");
+            let ready = if one["conditions"]["ready"] == true { "" } else { "!" };
+            format!("{}={}{ready}", one["hostname"].as_str().unwrap(), one["addresses"][0].as_str().unwrap())
+        })
+        .collect();
+    endpoints.sort();
+    format!("{headless} {ports:?} {}", endpoints.join(" "))
+}
+
+async fn until(world: &World, wanted: &str) {
+    for _ in 0..3000 {
+        if shown(&world["c2"]).await == wanted {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    panic!("it is {:?} and not {wanted:?}", shown(&world["c2"]).await);
+}
+
+async fn world() -> World {
+    let world = World::new(&["c1*", "c2"]).await;
+    world["c2"]
+        .create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", virtual_machine_crd())
+        .await;
+    world["c2"].namespace("vms").await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_become_a_service_with_the_first_and_none_with_the_last() {
+    let world = world().await;
+    machine(&world["c2"], "vm1", "web", "10.7.0.1").await;
+    until(&world, "headless [] vm1=10.7.0.1").await;
+    machine(&world["c2"], "vm2", "web", "10.7.0.2").await;
+    until(&world, "headless [] vm1=10.7.0.1 vm2=10.7.0.2").await;
+    let stopped = json!({"status": {"state": "stopped"}});
+    world["c2"].patch(&format!("{MACHINES}/vm2/status"), stopped).await;
+    until(&world, "headless [] vm1=10.7.0.1 vm2=10.7.0.2!").await;
+    // With ports it gets an address.
+    let ports = json!({"status": {"tags": {"svc.antreaplus.vmware.com": "web:80", "ports.svc.antreaplus.vmware.com": "443"}}});
+    world["c2"].patch(&format!("{MACHINES}/vm1/status"), ports).await;
+    until(&world, "address [\"80\", \"443\"] vm1=10.7.0.1 vm2=10.7.0.2!").await;
+    world.rest().await;
+    // A tag that moves takes its machine along.
+    world["c2"]
+        .patch(
+            &format!("{MACHINES}/vm2/status"),
+            json!({"status": {"tags": {"svc.antreaplus.vmware.com": "db"}}}),
+        )
+        .await;
+    until(&world, "address [\"80\", \"443\"] vm1=10.7.0.1").await;
+    world["c2"].delete(&format!("{MACHINES}/vm1")).await;
+    until(&world, "nothing").await;
+    assert!(world["c2"].get("/api/v1/namespaces/vms/services/db").await.is_some());
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_of_machines_can_be_a_member_and_is_told_to_external_dns() {
+    let mut world = world().await;
+    world.stop("c1").await;
+    world.options.dns_suffix = Some("my-org.com".into());
+    world.start("c1").await;
+    machine(&world["c2"], "vm1", "web:80", "10.7.0.1").await;
+    until(&world, "address [\"80\"] vm1=10.7.0.1").await;
+    world["c2"].patch(WEB, json!({"metadata": {"annotations": {GLOBAL: "foo"}}})).await;
+    world.until_shown("c1", &foo(), ":80 c2=10.7.0.1").await;
+    world.until_shown("c2", &foo(), ":80 c2=10.7.0.1").await;
+    world.rest().await;
+    let path = format!("/api/v1/namespaces/{SYSTEM}/services/foo");
+    let annotations = world["c2"].get(&path).await.unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(annotations["external-dns.alpha.kubernetes.io/hostname"], "foo.my-org.com");
+    assert_eq!(annotations["external-dns.kubernetes.io/target"], "10.7.0.1");
+    let elsewhere = world["c1"].get(&path).await.unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(elsewhere["external-dns.alpha.kubernetes.io/hostname"], Value::Null, "there are no machines");
+    // By hand it stays as it was written.
+    let by_hand =
+        json!({"metadata": {"annotations": {"external-dns.alpha.kubernetes.io/hostname": "by.hand.org"}}});
+    world["c2"].patch(&path, by_hand).await;
+    world.rest().await;
+    let annotations = world["c2"].get(&path).await.unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(annotations["external-dns.alpha.kubernetes.io/hostname"], "by.hand.org");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_users_service_is_not_taken_over_for_machines() {
+    let world = world().await;
+    let mine = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 7}]}});
+    world["c2"].create("/api/v1/namespaces/vms/services", mine).await;
+    let before = world["c2"].get(WEB).await.unwrap();
+    machine(&world["c2"], "vm1", "web,other", "10.7.0.1").await;
+    world.until_shown("c2", &Key::new("vms", "other"), "").await;
+    world.rest().await;
+    assert_eq!(world["c2"].get(WEB).await.unwrap(), before);
+    assert!(world["c2"].events("vms").await.contains(&"web NameTaken".to_owned()));
+}

@@ -1,0 +1,9 @@
+//! What a cluster should have of a federated Service, requirement by requirement.
+
+mod affinity;
+mod endpoints;
+mod hostile;
+mod identity;
+mod properties;
+mod unknown;
+mod world;
