@@ -7,6 +7,7 @@ mod apiserver;
 mod config;
 mod measure;
 mod planner;
+mod policies;
 mod sync;
 
 use std::path::PathBuf;
@@ -47,6 +48,16 @@ enum Subject {
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
+    /// An edit of a federated policy on its way to all members, beside bare writes.
+    Policies {
+        #[arg(long, default_value_t = 50)]
+        members: usize,
+        #[arg(long, default_value_t = 1000)]
+        policies: usize,
+        /// How often it is measured; the table shows medians.
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
     /// Custom-resource sync, beside a bare client that makes the same writes.
     Sync {
         /// How many objects there are, one after another.
@@ -67,6 +78,9 @@ async fn main() -> Result<()> {
         Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
+        Subject::Policies { members, policies, rounds } => {
+            ("policies", policies::run(members, policies, rounds).await?)
+        }
         Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
     };
     println!("{table}");

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use koinon_api::names::network::DOMAINS;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::key::PolicyKey;
-use super::names::{DOMAINS, FEDERATED, FEDERATED_BY_USER, REVISION};
+use super::names::{FEDERATED, FEDERATED_BY_USER, REVISION};
 use super::version::{Hash, Version};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -179,7 +180,9 @@ mod tests {
         }));
         dressed.data["status"] = json!({"phase": "Realized"});
         assert_eq!(Content::of(&bare).hash(&key()), Content::of(&dressed).hash(&key()));
-        for changed in [json!({"labels": {"a": "c"}}), json!({"labels": {"a": "b"}, "annotations": {"x": "y"}})] {
+        for changed in
+            [json!({"labels": {"a": "c"}}), json!({"labels": {"a": "b"}, "annotations": {"x": "y"}})]
+        {
             assert_ne!(Content::of(&bare).hash(&key()), Content::of(&policy(changed)).hash(&key()));
         }
         assert_ne!(Content::of(&bare).hash(&key()), Content::of(&bare).hash(&PolicyKey::cluster("web")));

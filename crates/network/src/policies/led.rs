@@ -328,7 +328,6 @@ impl Led {
     }
 }
 
-
 impl Listener for Led {
     fn policies(&self, keys: BTreeSet<PolicyKey>) {
         self.mark(keys);

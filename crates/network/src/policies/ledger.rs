@@ -319,10 +319,7 @@ mod tests {
         let version = |content| Version { rev: 3, base: 2, origin: origin.clone(), content };
         let place = Place::of("u", "d");
         let applied = State::Applied { local: None, place };
-        page.note(
-            &PolicyKey::cluster("x"),
-            Entry { version: version(Some(Hash::of(b"x"))), state: applied },
-        );
+        page.note(&PolicyKey::cluster("x"), Entry { version: version(Some(Hash::of(b"x"))), state: applied });
         page.note(&PolicyKey::namespaced("n", "y"), Entry::removed(version(None)));
         assert_eq!(
             page.write(),
@@ -372,7 +369,8 @@ mod tests {
         let origin = ClusterId::new(&"a".repeat(60)).unwrap();
         for number in 0..10_000 {
             let key = PolicyKey::namespaced(&format!("team-{}", number % 97), &format!("allow-web-{number}"));
-            let version = Version { rev: number, base: number, origin: origin.clone(), content: Some(Hash::of(b"x")) };
+            let version =
+                Version { rev: number, base: number, origin: origin.clone(), content: Some(Hash::of(b"x")) };
             let state = State::Applied { local: Some(Hash::of(b"y")), place: Place::of("u", "d") };
             pages[usize::from(key.page())].note(&key, Entry { version, state });
         }
@@ -383,7 +381,9 @@ mod tests {
     #[test]
     fn pages_are_known_by_name() {
         assert_eq!(Page::number(&Page::name(7)), Some(7));
-        for other in ["koinon-policies", "koinon-policies-7", "koinon-policies-64", "koinon-policies-x", "x-07"] {
+        for other in
+            ["koinon-policies", "koinon-policies-7", "koinon-policies-64", "koinon-policies-x", "x-07"]
+        {
             assert_eq!(Page::number(other), None, "{other}");
         }
     }
@@ -391,11 +391,8 @@ mod tests {
     #[test]
     fn a_roster_reads_as_it_is_written() {
         let id = |name: &str| ClusterId::new(name).unwrap();
-        let roster = Roster {
-            epoch: 2,
-            members: [id("a"), id("b.c")].into(),
-            departed: [(id("x"), 3)].into(),
-        };
+        let roster =
+            Roster { epoch: 2, members: [id("a"), id("b.c")].into(), departed: [(id("x"), 3)].into() };
         assert_eq!(Roster::read(&roster.write()).unwrap(), roster);
         assert!(Roster::read("{}").is_err());
     }

@@ -8,7 +8,8 @@
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
 //! - `sight` watches, `led` gathers what counts for a member, `paging` and `rostering` do what was planned, `hand`
-//!   writes, `source` has contents, `telling` tells users.
+//!   writes, `source` has contents, `telling` tells users. [`entities`] makes federated Services selectable by
+//!   ingress rules, [`survey`] says of each policy where it is.
 //!
 //! Invariants: nobody's own policy is written over; a revision is numbered only after a look past the watches, and
 //! written down under the version of the page that it was decided on; what is to be deleted is written down first;
@@ -16,6 +17,7 @@
 
 pub mod accept;
 pub mod content;
+pub mod entities;
 mod hand;
 pub mod key;
 mod led;
@@ -27,6 +29,7 @@ mod rostering;
 pub mod rules;
 mod sight;
 mod source;
+pub mod survey;
 mod telling;
 pub mod version;
 
@@ -61,11 +64,17 @@ impl Feature for Policies {
     }
 
     fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
-        Box::pin(async move { Led::new(post, self.sight.clone(), self.source.clone()).run().await })
+        Box::pin(async move {
+            let led = Led::new(post.clone(), self.sight.clone(), self.source.clone());
+            tokio::select! {
+                never = led.run() => never,
+                never = entities::run(post) => never,
+            }
+        })
     }
 
-    /// Copies stay: a cluster that leaves is not to be left without the policies that it had.
-    fn withdraw(self: Arc<Self>, _: Client) -> BoxFuture<'static, bool> {
-        Box::pin(std::future::ready(true))
+    /// Copies of policies stay: a cluster that leaves is not to be left without the policies that it had.
+    fn withdraw(self: Arc<Self>, cluster: Client) -> BoxFuture<'static, bool> {
+        Box::pin(entities::withdraw(cluster))
     }
 }

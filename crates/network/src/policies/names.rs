@@ -7,14 +7,6 @@ pub const VERSION: &str = "v1beta1";
 /// The version of `ExternalEntity`.
 pub const ENTITY_VERSION: &str = "v1alpha2";
 
-/// Domains under which annotations are read, the one that counts most first.
-pub const DOMAINS: [&str; 5] = [
-    "antreaplus.vmware-tanzu.com",
-    "antreaplus.vmware.com",
-    "antreaplus.tanzu-vmware.com",
-    "antreaplus.tanzu.vmware.com",
-    "antreaplus.vmware-tanzue.com",
-];
 /// With a domain: the annotation by which a policy spans clusters, if its value is `true`.
 pub const FEDERATED: &str = "federated.anp.";
 /// Another spelling of the same.
@@ -32,6 +24,13 @@ pub const LEDGER_LABEL: &str = "koinon.dev/ledger";
 pub const LEDGER_VALUE: &str = "policies";
 /// The key of the one document in each of them.
 pub const LEDGER_KEY: &str = "ledger.json";
+
+/// Labels on external entities: what they stand for, and which.
+pub const ENTITY_KIND: &str = "kind.antreaplus.tanzu.vmware.com";
+pub const ENTITY_KIND_VALUE: &str = "federated-service";
+pub const ENTITY_NAME: &str = "name.antreaplus.tanzu.vmware.com";
+/// The cluster that an external entity's endpoints are in, where its ID fits into a label.
+pub const ENTITY_CLUSTER: &str = "cluster.antreaplus.tanzu.vmware.com";
 
 /// Tiers that every Antrea has.
 pub const BUILT_IN_TIERS: [&str; 6] =

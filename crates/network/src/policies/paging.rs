@@ -86,7 +86,13 @@ impl Led {
     }
 
     /// Does what was planned; says whether all of it worked.
-    async fn carry_out(&self, number: u8, pages: &Pages, terms: &Terms, plans: Plans) -> Result<bool, Failed> {
+    async fn carry_out(
+        &self,
+        number: u8,
+        pages: &Pages,
+        terms: &Terms,
+        plans: Plans,
+    ) -> Result<bool, Failed> {
         let mut all_well = true;
         let mut page = pages.mine.clone();
         let (mut deeds, mut touches) = (Vec::new(), Vec::new());
@@ -176,7 +182,12 @@ impl Led {
     }
 
     /// Looks past the watches at what is to be judged, and judges it anew.
-    async fn look_again(&self, key: &PolicyKey, pages: &Pages, terms: &Terms) -> Result<Option<Judged>, Error> {
+    async fn look_again(
+        &self,
+        key: &PolicyKey,
+        pages: &Pages,
+        terms: &Terms,
+    ) -> Result<Option<Judged>, Error> {
         let object = self.post.read_policy(key).await?;
         let mut seen = self.seen(key);
         self.learn(key, object.as_ref(), seen.object.as_deref());
@@ -186,7 +197,8 @@ impl Led {
         let plan = plan(&self.case(key, pages, &seen, terms));
         Ok(match plan.act {
             Act::Judge(deed, entry) => {
-                let content = object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
+                let content =
+                    object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
                 Some(Judged::Deed(deed, entry, content))
             }
             Act::Forget(Why::Done | Why::GroundGone) => Some(Judged::Forget),

@@ -29,10 +29,11 @@ impl Led {
             self.set_ready(false);
             return Next::Done;
         }
-        let (mine, version) = match self.sight.ledgers.get(me.as_str(), &koinon_control::Key::new(
-            koinon_api::membership::NETWORK_NAMESPACE,
-            LEDGER,
-        )) {
+        let (mine, version) = match self
+            .sight
+            .ledgers
+            .get(me.as_str(), &koinon_control::Key::new(koinon_api::membership::NETWORK_NAMESPACE, LEDGER))
+        {
             None => (None, None),
             Some(document) => match &document.says {
                 Says::Roster(roster) => (Some(roster.clone()), Some(document.resource_version.clone())),

@@ -81,8 +81,15 @@ mod tests {
         check(
             Kind::Namespaced,
             local,
-            &["ingress rule 1 selects by namespaceSelector and podSelector,", "egress rule out selects by nodeSelector,"],
+            &[
+                "ingress rule 1 selects by namespaceSelector and podSelector,",
+                "egress rule out selects by nodeSelector,",
+            ],
         );
-        check(Kind::Cluster, json!({"ingress": [{"from": [{"podSelector": {}, "scope": "ClusterSet"}]}]}), &[]);
+        check(
+            Kind::Cluster,
+            json!({"ingress": [{"from": [{"podSelector": {}, "scope": "ClusterSet"}]}]}),
+            &[],
+        );
     }
 }

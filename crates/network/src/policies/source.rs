@@ -41,7 +41,8 @@ impl Source {
         from: &[ClusterId],
     ) -> Option<Arc<Content>> {
         let cell = self.cell(hash);
-        let found = cell.get_or_try_init(|| async { ask(fleet, key, hash, from).await.map(Arc::new).ok_or(()) });
+        let found =
+            cell.get_or_try_init(|| async { ask(fleet, key, hash, from).await.map(Arc::new).ok_or(()) });
         found.await.ok().cloned()
     }
 

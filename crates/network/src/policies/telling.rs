@@ -50,7 +50,9 @@ impl Telling {
             Deed::Created => format!("revision {rev} of the policy is for {members} clusters"),
             Deed::Edited => format!("the change is revision {rev} and goes to {members} clusters"),
             Deed::Removed => format!("removed here, and so in {members} clusters (revision {rev})"),
-            Deed::Left => format!("no longer federated: removed in {members} clusters, kept here (revision {rev})"),
+            Deed::Left => {
+                format!("no longer federated: removed in {members} clusters, kept here (revision {rev})")
+            }
         };
         let reason = match deed {
             Deed::Created | Deed::Edited => reason::REVISION,
@@ -60,7 +62,8 @@ impl Telling {
     }
 
     pub(super) fn erased(&self, key: &PolicyKey, uid: &str, version: &Version) {
-        let message = format!("removed in cluster {}, and so here (revision {})", version.origin, version.rev);
+        let message =
+            format!("removed in cluster {}, and so here (revision {})", version.origin, version.rev);
         self.tell(key, uid, Weight::Normal, reason::REMOVED, message);
     }
 
@@ -112,7 +115,9 @@ fn words(news: &News) -> (&'static str, String, String) {
         News::BlockedIn(member) => (
             reason::BLOCKED,
             member.as_str().into(),
-            format!("cluster {member} has a policy of its own by this name, which stays: rename or delete one of them"),
+            format!(
+                "cluster {member} has a policy of its own by this name, which stays: rename or delete one of them"
+            ),
         ),
         News::RefusedIn(member, why) => {
             (reason::REFUSED, member.as_str().into(), format!("cluster {member} cannot take it: {why}"))

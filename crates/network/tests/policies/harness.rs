@@ -116,8 +116,12 @@ impl Cluster {
 
     pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: Value) -> Result<Value, u16> {
         let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
-        let request =
-            http::Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap();
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(body)
+            .unwrap();
         match self.client.request::<Value>(request).await {
             Ok(answer) => Ok(answer),
             Err(kube::Error::Api(status)) => Err(status.code),
@@ -150,8 +154,10 @@ impl Cluster {
         let list = self.get(&format!("/api/v1/namespaces/{namespace}/events")).await.unwrap();
         let items = list["items"].as_array().unwrap().iter();
         let of = items.filter(|event| event["involvedObject"]["name"] == name);
-        of.map(|event| format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap()))
-            .collect()
+        of.map(|event| {
+            format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap())
+        })
+        .collect()
     }
 
     /// Everything that the ledger says of policies, as one text.
@@ -313,7 +319,13 @@ impl World {
         }
     }
 
-    pub(crate) async fn until_event(&self, cluster: &str, namespace: &str, name: &str, beginning: &str) -> String {
+    pub(crate) async fn until_event(
+        &self,
+        cluster: &str,
+        namespace: &str,
+        name: &str,
+        beginning: &str,
+    ) -> String {
         let start = Instant::now();
         loop {
             let events = self.at(cluster).events(namespace, name).await;
@@ -338,7 +350,9 @@ impl World {
             for name in names {
                 ledgers.push(self.at(name).ledger().await);
             }
-            let is_over = |ledger: &String| !["removing", "removed", "settled"].iter().any(|word| ledger.contains(word));
+            let is_over = |ledger: &String| {
+                !["removing", "removed", "settled"].iter().any(|word| ledger.contains(word))
+            };
             if ledgers.iter().all(is_over) {
                 return;
             }

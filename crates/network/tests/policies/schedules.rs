@@ -86,7 +86,11 @@ async fn step(world: &mut World, dice: &mut Dice, histories: &mut BTreeMap<&str,
         13 => {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
             let cluster = world.at(name);
-            if cluster.send("DELETE", "/api/v1/namespaces/prod", "application/json", json!(null)).await.is_err() {
+            if cluster
+                .send("DELETE", "/api/v1/namespaces/prod", "application/json", json!(null))
+                .await
+                .is_err()
+            {
                 let _ = cluster.send("POST", "/api/v1/namespaces", "application/json", namespace).await;
             }
         }
@@ -105,10 +109,16 @@ async fn heal(world: &mut World) {
     }
     for name in NAMES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
-        while world.at(name).get("/api/v1/namespaces/prod").await.is_none_or(|found| {
-            found["metadata"].get("deletionTimestamp").is_some()
-        }) {
-            let _ = world.at(name).send("POST", "/api/v1/namespaces", "application/json", namespace.clone()).await;
+        while world
+            .at(name)
+            .get("/api/v1/namespaces/prod")
+            .await
+            .is_none_or(|found| found["metadata"].get("deletionTimestamp").is_some())
+        {
+            let _ = world
+                .at(name)
+                .send("POST", "/api/v1/namespaces", "application/json", namespace.clone())
+                .await;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }

@@ -30,10 +30,9 @@ pub(super) fn from_here(case: &Case<'_>, here: &Here<'_>) -> Act {
         return match (&here.unnoted, winner.is_live()) {
             (Some(entry), _) => Act::Note(entry.clone()),
             (None, true) => Act::Rest(Why::Declined),
-            (None, false) => Act::Note(Entry {
-                version: winner.clone(),
-                state: State::Kept { local: here.sighting.hash },
-            }),
+            (None, false) => {
+                Act::Note(Entry { version: winner.clone(), state: State::Kept { local: here.sighting.hash } })
+            }
         };
     }
     if winner.content == Some(here.sighting.hash)
@@ -43,10 +42,8 @@ pub(super) fn from_here(case: &Case<'_>, here: &Here<'_>) -> Act {
         return Act::Note(Entry { version: winner.clone(), state: State::Applied { local: None, place } });
     }
     if winner.is_live() {
-        let over = Over {
-            uid: here.sighting.uid.clone(),
-            resource_version: here.sighting.resource_version.clone(),
-        };
+        let over =
+            Over { uid: here.sighting.uid.clone(), resource_version: here.sighting.resource_version.clone() };
         write(case, winner, Some(over))
     } else {
         erase(winner, here.sighting)

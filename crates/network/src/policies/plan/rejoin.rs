@@ -21,8 +21,7 @@ pub fn rejoin(case: &Case<'_>) -> Act {
         other => other,
     };
     let noted = mine.filter(|entry| entry.untouched() == Some(sighting.hash)).map(|entry| &entry.version);
-    let made_elsewhere =
-        sighting.copy_of().or(noted).is_some_and(|version| version.origin != *case.me);
+    let made_elsewhere = sighting.copy_of().or(noted).is_some_and(|version| version.origin != *case.me);
     if !made_elsewhere || case.others.iter().any(|other| other.ledger.entry().is_some()) {
         return Act::Rest(Why::InStep);
     }

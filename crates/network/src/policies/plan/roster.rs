@@ -79,7 +79,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(mine: Option<Roster>, listed: &str, left: &str, others: &[(&str, Roster)], expected: RosterPlan) {
+    fn check(
+        mine: Option<Roster>,
+        listed: &str,
+        left: &str,
+        others: &[(&str, Roster)],
+        expected: RosterPlan,
+    ) {
         let mut rosters: BTreeMap<_, _> =
             others.iter().map(|(name, roster)| (id(name), roster.clone())).collect();
         if let Some(mine) = &mine {
@@ -120,7 +126,10 @@ mod tests {
         check(Some(roster(1, "a b", &[])), "m a b", "", &saw, rejoins());
         check(Some(roster(2, "a b", &[])), "m a b", "", &saw, ready());
         let rosters: BTreeMap<_, _> = saw.iter().map(|(name, roster)| (id(name), roster.clone())).collect();
-        assert_eq!(admitted(&id("m"), Some(&roster(1, "a", &[("x", 1)])), &rosters), roster(2, "a", &[("x", 1)]));
+        assert_eq!(
+            admitted(&id("m"), Some(&roster(1, "a", &[("x", 1)])), &rosters),
+            roster(2, "a", &[("x", 1)])
+        );
         assert!(counts(&id("a"), &rosters));
         assert!(!counts(&id("m"), &rosters), "no ledger at all");
     }

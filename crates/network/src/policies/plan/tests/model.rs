@@ -95,10 +95,16 @@ impl Moment {
 
     fn check_end(&self) {
         let shows = self.world.shows();
-        let federated: Vec<_> = self.world.sites.iter().filter_map(|site| {
-            site.policy.as_ref().filter(|policy| policy.federated).map(|policy| policy.says)
-        }).collect();
-        let plain = self.world.sites.iter().flat_map(|site| &site.policy).filter(|policy| !policy.federated).count();
+        let federated: Vec<_> = self
+            .world
+            .sites
+            .iter()
+            .filter_map(|site| {
+                site.policy.as_ref().filter(|policy| policy.federated).map(|policy| policy.says)
+            })
+            .collect();
+        let plain =
+            self.world.sites.iter().flat_map(|site| &site.policy).filter(|policy| !policy.federated).count();
         let agree = federated.windows(2).all(|pair| pair[0] == pair[1])
             && (federated.is_empty() || federated.len() + plain == NAMES.len());
         assert!(agree, "they do not agree: {shows}");

@@ -129,7 +129,8 @@ impl World {
                 let source = self.sites.iter().filter_map(|site| site.policy.as_ref());
                 let source = source.clone().find(|policy| hash(policy.says) == content).unwrap().clone();
                 if until != Until::Intent {
-                    let uid = self.sites[me].policy.as_ref().map_or_else(|| self.fresh(me), |policy| policy.uid);
+                    let uid =
+                        self.sites[me].policy.as_ref().map_or_else(|| self.fresh(me), |policy| policy.uid);
                     let stamp = Some(write.version.clone());
                     self.sites[me].policy = Some(Policy { stamp, uid, ..source });
                 }
