@@ -12,6 +12,7 @@ mod planner;
 mod pods;
 mod replicasets;
 mod scale;
+mod policies;
 mod sync;
 
 use std::path::PathBuf;
@@ -88,6 +89,16 @@ enum Subject {
         #[arg(long, value_delimiter = ',', default_value = "1,10")]
         at_once: Vec<usize>,
     },
+    /// An edit of a federated policy on its way to all members, beside bare writes.
+    Policies {
+        #[arg(long, default_value_t = 50)]
+        members: usize,
+        #[arg(long, default_value_t = 1000)]
+        policies: usize,
+        /// How often it is measured; the table shows medians.
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+    },
     /// Custom-resource sync, beside a bare client that makes the same writes.
     Sync {
         /// How many objects there are, one after another.
@@ -115,6 +126,8 @@ async fn main() -> Result<()> {
         }
         Subject::Deployments { members, at_once } => {
             ("deployments", deployments::run(members, &at_once).await?)
+        Subject::Policies { members, policies, rounds } => {
+            ("policies", policies::run(members, policies, rounds).await?)
         }
         Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
     };

@@ -7,6 +7,8 @@ use koinon_api::names::network::{MCS_GROUP, NATIVE_SERVICE_GROUP, VIRTUAL_MACHIN
 use koinon_api::network::native_service_crd;
 use serde_json::{Value, json};
 
+use crate::policies;
+
 const NAME: &str = "koinon-network";
 const MEMBER: &str = "koinon-network-member";
 
@@ -32,8 +34,17 @@ pub fn rbac() -> Vec<Value> {
         rule(&[MCS_GROUP], &["serviceexports"], &read),
         rule(&[MCS_GROUP], &["serviceimports"], &write),
         rule(&[MCS_GROUP], &["serviceexports/status", "serviceimports/status"], &["get", "update", "patch"]),
+        rule(
+            &[policies::names::GROUP],
+            &["networkpolicies", "clusternetworkpolicies", "externalentities"],
+            &write,
+        ),
+        rule(&[policies::names::GROUP], &["tiers"], &read),
+        // Whether Antrea was installed anew, which removes policies and is no user's removal.
+        rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &["get"]),
     ];
     let leases = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
+    let ours = [leases[0].clone(), rule(&[""], &["configmaps"], &write)];
     let here = [rule(&[""], &["secrets"], &read)];
     // Also of Federations that are where none belongs: they are told so.
     let status = [rule(&[GROUP], &["federations/status"], &["get", "update", "patch"])];
@@ -44,7 +55,7 @@ pub fn rbac() -> Vec<Value> {
         account(MEMBER),
         role("ClusterRole", MEMBER, None, &member),
         role("ClusterRole", NAME, None, &status),
-        role("Role", MEMBER, Some(NETWORK_NAMESPACE), &leases),
+        role("Role", MEMBER, Some(NETWORK_NAMESPACE), &ours),
         role("Role", NAME, Some(NETWORK_NAMESPACE), &here),
         role("Role", NAME, Some("kube-system"), &leases),
     ];

@@ -8,13 +8,14 @@
 //! - [`post`] is what a leader has: the member it leads, the right to write there, and all members to read from.
 //! - [`feature`] is what there is to do at a post; [`lead`] starts it when a lead is won and ends it when it is lost.
 //! - [`role`] puts it together: beside one cluster, by what that claims to be.
-//! - [`services`] makes Services that span clusters.
+//! - [`services`] makes Services that span clusters, [`policies`] network policies that hold in all of them.
 //!
 //! A leader reads from all members and writes to the one it leads, never to another.
 
 pub mod feature;
 mod install;
 pub mod lead;
+pub mod policies;
 pub mod post;
 pub mod role;
 pub mod services;

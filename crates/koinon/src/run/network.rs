@@ -1,4 +1,4 @@
-//! `koinon run network`: formation, elections and Services over clusters, beside one of them.
+//! `koinon run network`: formation, elections, Services and policies over clusters, beside one of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
 use koinon_fleet::membership::{Formation, Part};
+use koinon_network::policies::Policies;
 use koinon_network::services::{self, Locality, Services, Stale, Stance};
 use koinon_network::{Network, Options};
 use kube::Client;
@@ -119,8 +120,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             let network = Network::new(client.clone(), &instance, options.clone(), of_members.clone(), clock);
             *formed.write() = Some(network.formed());
             let fleet = network.fleet().clone();
-            let services = Services::new(fleet, args.services.options(), of_services.clone());
-            network.feature(services).run(end.asked())
+            let services = Services::new(fleet.clone(), args.services.options(), of_services.clone());
+            network.feature(services).feature(Policies::new(fleet)).run(end.asked())
         })
         .await
 }

@@ -1,0 +1,351 @@
+//! One member that is led: what is known of it, and what waits to be looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use koinon_control::Key;
+use koinon_control::queue::{Next, Queue, work};
+use koinon_fleet::{ClusterId, Knowledge};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::accept::Accept;
+use super::content::Sighting;
+use super::key::{Kind, PolicyKey};
+use super::ledger::{Page, Place, Roster};
+use super::plan::{Case, Ground, Knows, Object, Other, roster};
+use super::sight::{Document, Listener, Says, Sight};
+use super::source::Source;
+use super::telling::Telling;
+use crate::post::Post;
+
+/// Pages that are worked on at once.
+const AT_ONCE: usize = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A leader waits so long for those that it cannot reach before it numbers what users did without them.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Who is not listed any more for so long has left. A list that is short for a moment proves nothing.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
+
+/// What waits to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Item {
+    Roster,
+    Page(u8),
+}
+
+/// A member that is led.
+pub(super) struct Led {
+    pub(super) post: Post,
+    pub(super) sight: Arc<Sight>,
+    pub(super) source: Arc<Source>,
+    pub(super) telling: Telling,
+    queue: Queue<Item>,
+    dirty: Mutex<BTreeMap<u8, BTreeSet<PolicyKey>>>,
+    started: Instant,
+    /// Whether the member's word counts, and who counts is written down.
+    ready: AtomicBool,
+    /// Since when members of the roster are not listed.
+    missing: Mutex<BTreeMap<ClusterId, Instant>>,
+    /// The UIDs of the definitions of policies, once they were read.
+    pub(super) definitions: Mutex<BTreeMap<Kind, String>>,
+}
+
+/// All that is known of the ledgers' pages of one number.
+pub(super) struct Pages {
+    /// The page of the member that is led, and the version that it was read in.
+    pub(super) mine: Page,
+    pub(super) version: Option<String>,
+    others: Vec<(ClusterId, Theirs)>,
+}
+
+enum Theirs {
+    Unknown,
+    Blank,
+    Page(Arc<Document>),
+}
+
+impl Theirs {
+    fn page(&self) -> Option<&Page> {
+        match self {
+            Theirs::Page(document) => match &document.says {
+                Says::Page(_, page) => Some(page),
+                Says::Roster(_) | Says::Unreadable => None,
+            },
+            Theirs::Unknown | Theirs::Blank => None,
+        }
+    }
+}
+
+/// What the watches show of one policy, or what a look past them showed here.
+pub(super) struct Seen {
+    pub(super) object: Option<Arc<Sighting>>,
+    pub(super) object_known: bool,
+    pub(super) ground: Ground,
+    pub(super) elsewhere: BTreeMap<ClusterId, Arc<Sighting>>,
+}
+
+/// What all policies of a member share.
+pub(super) struct Terms {
+    accept: Accept,
+    tiers: Option<BTreeSet<String>>,
+    waited: bool,
+}
+
+impl Led {
+    pub(super) fn new(post: Post, sight: Arc<Sight>, source: Arc<Source>) -> Arc<Led> {
+        let telling = Telling::new(post.recorder.clone());
+        let led = Arc::new(Led {
+            post,
+            sight,
+            source,
+            telling,
+            queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
+            dirty: Mutex::default(),
+            started: Instant::now(),
+            ready: AtomicBool::new(false),
+            missing: Mutex::default(),
+            definitions: Mutex::default(),
+        });
+        let listener: Arc<dyn Listener> = led.clone();
+        led.sight.register(Arc::downgrade(&listener));
+        led
+    }
+
+    pub(super) fn me(&self) -> &ClusterId {
+        self.post.name()
+    }
+
+    /// Looks after the member for as long as it is polled.
+    pub(super) async fn run(self: Arc<Self>) -> Infallible {
+        self.everything();
+        let wake = async {
+            let mut members = self.post.fleet.changes();
+            let patience = tokio::time::sleep_until(self.started + PATIENCE);
+            let mut patience = std::pin::pin!(patience);
+            let mut waiting = true;
+            loop {
+                tokio::select! {
+                    _ = members.changed() => {}
+                    () = &mut patience, if waiting => waiting = false,
+                }
+                members.borrow_and_update();
+                self.everything();
+            }
+        };
+        let handle = |item| {
+            let led = self.clone();
+            // Boxed, so that the tables of many workers stay small.
+            let handled: futures::future::BoxFuture<'static, Next> = match item {
+                Item::Roster => Box::pin(async move { led.look_after_roster().await }),
+                Item::Page(number) => Box::pin(async move { led.look_after_page(number).await }),
+            };
+            handled
+        };
+        tokio::select! {
+            never = work(&self.queue, AT_ONCE, handle) => never,
+            never = wake => never,
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Says whether policies may be looked after; where that is new, all of them are.
+    pub(super) fn set_ready(&self, ready: bool) {
+        if self.ready.swap(ready, Ordering::AcqRel) != ready && ready {
+            let pages: Vec<u8> = self.dirty.lock().keys().copied().collect();
+            for page in pages {
+                self.queue.add(Item::Page(page));
+            }
+        }
+    }
+
+    pub(super) fn mark(&self, keys: impl IntoIterator<Item = PolicyKey>) {
+        let mut pages = BTreeSet::new();
+        {
+            let mut dirty = self.dirty.lock();
+            for key in keys {
+                let page = key.page();
+                dirty.entry(page).or_default().insert(key);
+                pages.insert(page);
+            }
+        }
+        if self.is_ready() {
+            for page in pages {
+                self.queue.add(Item::Page(page));
+            }
+        }
+    }
+
+    /// Keeps policies in mind for the next time that their page is looked at.
+    pub(super) fn keep(&self, number: u8, keys: impl IntoIterator<Item = PolicyKey>) {
+        self.dirty.lock().entry(number).or_default().extend(keys);
+    }
+
+    pub(super) fn take_dirty(&self, number: u8) -> BTreeSet<PolicyKey> {
+        self.dirty.lock().remove(&number).unwrap_or_default()
+    }
+
+    /// All members that take part in policies.
+    pub(super) fn listed(&self) -> BTreeSet<ClusterId> {
+        let members = self.post.fleet.members();
+        let taking_part = members.iter().filter(|member| {
+            self.sight.accept(member.name().as_str()) != Accept::None || member.name() == self.me()
+        });
+        taking_part.map(|member| member.name().clone()).collect()
+    }
+
+    /// Of the members on a roster, those that have left, and when to look again for the others that are missing.
+    pub(super) fn left(
+        &self,
+        roster: Option<&Roster>,
+        listed: &BTreeSet<ClusterId>,
+    ) -> (BTreeSet<ClusterId>, Option<Duration>) {
+        let now = Instant::now();
+        let mut missing = self.missing.lock();
+        let on_roster = roster.map(|roster| roster.members.clone()).unwrap_or_default();
+        missing.retain(|member, _| on_roster.contains(member) && !listed.contains(member));
+        for member in on_roster.difference(listed) {
+            missing.entry(member.clone()).or_insert(now);
+        }
+        let (left, later): (Vec<_>, Vec<_>) =
+            missing.iter().partition(|(_, since)| now.duration_since(**since) >= LEFT_AFTER);
+        let again = later.iter().map(|(_, since)| **since + LEFT_AFTER - now).min();
+        (left.into_iter().map(|(member, _)| member.clone()).collect(), again)
+    }
+
+    /// The pages of one number, or `None` while that of this member is not known or not understood.
+    pub(super) fn pages(&self, number: u8) -> Option<Pages> {
+        let me = self.me();
+        if self.sight.ledgers.knowledge(me.as_str()) != Knowledge::Complete {
+            return None;
+        }
+        let rosters = self.sight.rosters();
+        let (mine, version) = match self.sight.page(me.as_str(), number) {
+            None => (Page::default(), None),
+            Some(document) => match &document.says {
+                Says::Page(_, page) => (page.clone(), Some(document.resource_version.clone())),
+                Says::Roster(_) | Says::Unreadable => return None,
+            },
+        };
+        let mut members = self.listed();
+        members.extend(rosters.get(me).map(|roster| roster.members.clone()).unwrap_or_default());
+        let theirs = |member: &ClusterId| {
+            let known = self.sight.ledgers.knowledge(member.as_str()) != Knowledge::Unknown;
+            if !known || !roster::counts(member, &rosters) {
+                return Theirs::Unknown;
+            }
+            match self.sight.page(member.as_str(), number) {
+                None => Theirs::Blank,
+                Some(document) if document.says == Says::Unreadable => Theirs::Unknown,
+                Some(document) => Theirs::Page(document),
+            }
+        };
+        let others = members.into_iter().filter(|member| member != me);
+        let others = others.map(|member| (member.clone(), theirs(&member))).collect();
+        Some(Pages { mine, version, others })
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        let me = self.me().as_str();
+        let waited = self.started.elapsed() >= PATIENCE;
+        Terms { accept: self.sight.accept(me), tiers: self.sight.tiers(me), waited }
+    }
+
+    /// What the watches show of a policy.
+    pub(super) fn seen(&self, key: &PolicyKey) -> Seen {
+        let me = self.me().as_str();
+        let index = self.sight.policies(key.kind);
+        let mut elsewhere = index.everywhere(&key.object());
+        let object = elsewhere.remove(me);
+        let object_known = index.knowledge(me) == Knowledge::Complete;
+        Seen { object, object_known, ground: self.ground(key), elsewhere }
+    }
+
+    fn ground(&self, key: &PolicyKey) -> Ground {
+        let me = self.me().as_str();
+        let namespace = match key.kind {
+            Kind::Cluster => String::new(),
+            Kind::Namespaced => {
+                let found = self.sight.namespaces.get(me, &Key::new("", key.namespace.as_str()));
+                match found {
+                    Some(namespace) if namespace.ending => return Ground::Missing,
+                    Some(namespace) => namespace.uid.clone(),
+                    None if self.sight.namespaces.knowledge(me) == Knowledge::Complete => {
+                        return Ground::Missing;
+                    }
+                    None => return Ground::Unknown,
+                }
+            }
+        };
+        match self.definitions.lock().get(&key.kind) {
+            Some(definition) => Ground::Here(Place::of(&namespace, definition)),
+            None => Ground::Unknown,
+        }
+    }
+
+    /// Everything that counts for one policy.
+    pub(super) fn case<'a>(
+        &'a self,
+        key: &'a PolicyKey,
+        pages: &'a Pages,
+        seen: &'a Seen,
+        terms: &'a Terms,
+    ) -> Case<'a> {
+        let others = pages.others.iter().map(|(member, theirs)| Other {
+            member,
+            ledger: match theirs {
+                Theirs::Unknown => Knows::Unknown,
+                Theirs::Blank => Knows::Known(None),
+                Theirs::Page(_) => Knows::Known(theirs.page().and_then(|page| page.entries.get(key))),
+            },
+            object: seen.elsewhere.get(member).map(|object| &**object),
+            refused: theirs.page().and_then(|page| page.refused.get(key)),
+        });
+        Case {
+            key,
+            me: self.me(),
+            mine: pages.mine.entries.get(key),
+            refused: pages.mine.refused.get(key),
+            floor: pages.mine.floor,
+            object: match &seen.object {
+                Some(object) => Object::Here(object),
+                None if seen.object_known => Object::Absent,
+                None => Object::Unknown,
+            },
+            ground: seen.ground,
+            accept: &terms.accept,
+            tiers: terms.tiers.as_ref(),
+            others: others.collect(),
+            waited: terms.waited,
+        }
+    }
+}
+
+impl Listener for Led {
+    fn policies(&self, keys: BTreeSet<PolicyKey>) {
+        self.mark(keys);
+    }
+
+    fn everything(&self) {
+        self.queue.add(Item::Roster);
+        self.mark(self.sight.all_keys());
+    }
+
+    fn ground(&self, member: &ClusterId, namespace: &str) {
+        if member != self.me() {
+            return;
+        }
+        let mut keys = self.sight.all_keys();
+        if !namespace.is_empty() {
+            keys.retain(|key| key.namespace == namespace);
+        }
+        self.mark(keys);
+    }
+}

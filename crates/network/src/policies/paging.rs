@@ -1,0 +1,326 @@
+//! One page of the ledger of a member that is led: what was planned for its policies is written down, done, and
+//! written down as done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream;
+use koinon_control::queue::Next;
+use koinon_fleet::member::Error;
+use kube::core::DynamicObject;
+use kube::{Resource as _, ResourceExt as _};
+
+use super::content::{Content, Sighting};
+use super::hand::Failed;
+use super::key::{Kind, PolicyKey};
+use super::led::{Led, Pages, Terms};
+use super::ledger::{Entry, Page, Place, Refusal, State};
+use super::plan::{Act, Deed, Ground, Over, Plan, Why, Write, plan};
+use super::rules;
+
+/// So many policies are written at once.
+const AT_ONCE: usize = 8;
+/// A member without Antrea is looked at again after this time.
+const INSTALLED_YET: Duration = Duration::from_secs(30);
+
+/// What was planned for the policies of a page.
+type Plans = BTreeMap<PolicyKey, Plan>;
+
+/// What came of touching a policy.
+enum Outcome {
+    /// It is so now.
+    Noted(Entry),
+    /// The server does not take it.
+    Refused(Refusal),
+    /// Something came in between: look again.
+    Again,
+    /// It did not work for now.
+    Failed,
+}
+
+impl Led {
+    pub(super) async fn look_after_page(&self, number: u8) -> Next {
+        if !self.is_ready() {
+            return Next::Done;
+        }
+        let keys = self.take_dirty(number);
+        let Some(pages) = self.pages(number).filter(|_| !keys.is_empty()) else {
+            // What is not known yet announces itself when it is.
+            self.keep(number, keys);
+            return Next::Done;
+        };
+        let kinds = self.know_definitions(keys.iter().map(|key| key.kind)).await;
+        let terms = self.terms();
+        let mut plans = Plans::new();
+        for key in &keys {
+            let seen = self.seen(key);
+            let plan = plan(&self.case(key, &pages, &seen, &terms));
+            let uid = seen.object.as_ref().map_or("", |object| &*object.uid);
+            self.telling.now(key, uid, &plan.news);
+            plans.insert(key.clone(), plan);
+        }
+        match self.carry_out(number, &pages, &terms, plans).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.keep(number, keys);
+                return Next::Retry;
+            }
+            Err(failed) => {
+                tracing::debug!(member = %self.me(), number, error = %failed, "a page of policies was not written");
+                if failed.is_conflict() {
+                    self.refresh(&Page::name(number)).await;
+                }
+                self.keep(number, keys);
+                return Next::Retry;
+            }
+        }
+        match kinds {
+            Some(wait) => {
+                self.keep(number, keys);
+                Next::After(wait)
+            }
+            None => Next::Done,
+        }
+    }
+
+    /// Does what was planned; says whether all of it worked.
+    async fn carry_out(
+        &self,
+        number: u8,
+        pages: &Pages,
+        terms: &Terms,
+        plans: Plans,
+    ) -> Result<bool, Failed> {
+        let mut all_well = true;
+        let mut page = pages.mine.clone();
+        let (mut deeds, mut touches) = (Vec::new(), Vec::new());
+        for (key, plan) in plans {
+            match plan.act {
+                Act::Rest(_) | Act::Discard { .. } => {}
+                Act::Note(entry) => page.note(&key, entry),
+                Act::Refuse(refusal) => drop(page.refused.insert(key, refusal)),
+                // A page that says so already need not be written again.
+                Act::Erase { ref entry, .. } => {
+                    page.note(&key, entry.clone());
+                    touches.push((key, plan.act));
+                }
+                Act::Write(_) => touches.push((key, plan.act)),
+                Act::Judge(..) | Act::Forget(_) => match self.look_again(&key, pages, terms).await {
+                    Ok(Some(Judged::Deed(deed, entry, content))) => {
+                        page.note(&key, entry.clone());
+                        deeds.push((key, deed, entry, content));
+                    }
+                    Ok(Some(Judged::Forget)) => page.forget(&key),
+                    Ok(None) => self.mark([key]),
+                    Err(error) => {
+                        tracing::debug!(member = %self.me(), %key, %error, "a policy was not looked at");
+                        all_well = false;
+                    }
+                },
+            }
+        }
+        let mut version = pages.version.clone();
+        if page != pages.mine {
+            version = Some(self.write_page(number, version.as_deref(), &page).await?);
+        }
+        self.announce(deeds);
+        let before = page.clone();
+        let outcomes = stream::iter(touches).map(|(key, act)| async {
+            let outcome = self.touch(&key, act).await;
+            (key, outcome)
+        });
+        for (key, outcome) in outcomes.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+            match outcome {
+                Outcome::Noted(entry) => page.note(&key, entry),
+                Outcome::Refused(refusal) => {
+                    page.refused.insert(key, refusal);
+                    all_well = false;
+                }
+                Outcome::Again => self.mark([key]),
+                Outcome::Failed => all_well = false,
+            }
+        }
+        if page != before {
+            self.write_page(number, version.as_deref(), &page).await?;
+        }
+        Ok(all_well)
+    }
+
+    async fn write_page(&self, number: u8, over: Option<&str>, page: &Page) -> Result<String, Failed> {
+        let map = self.post.write_document(&Page::name(number), over, page.write()).await?;
+        let version = map.resource_version().unwrap_or_default();
+        self.sight.ledgers.learn(self.me(), &map);
+        Ok(version)
+    }
+
+    /// Reads a document past the watch, because somebody else wrote it.
+    pub(super) async fn refresh(&self, name: &str) {
+        if let Ok(Some(map)) = self.post.read_document(name).await {
+            self.sight.ledgers.learn(self.me(), &map);
+        }
+    }
+
+    /// Learns the UIDs of definitions; says when to come back where one is not there.
+    async fn know_definitions(&self, kinds: impl Iterator<Item = Kind>) -> Option<Duration> {
+        let mut again = None;
+        for kind in kinds.collect::<std::collections::BTreeSet<_>>() {
+            if self.definitions.lock().contains_key(&kind) {
+                continue;
+            }
+            match self.post.read_definition(kind).await {
+                Ok(Some(uid)) => drop(self.definitions.lock().insert(kind, uid)),
+                Ok(None) => again = Some(INSTALLED_YET),
+                Err(error) => {
+                    tracing::debug!(member = %self.me(), %error, "the definition of policies was not read");
+                    again = Some(Duration::from_secs(1));
+                }
+            }
+        }
+        again
+    }
+
+    /// Looks past the watches at what is to be judged, and judges it anew.
+    async fn look_again(
+        &self,
+        key: &PolicyKey,
+        pages: &Pages,
+        terms: &Terms,
+    ) -> Result<Option<Judged>, Error> {
+        let object = self.post.read_policy(key).await?;
+        let mut seen = self.seen(key);
+        self.learn(key, object.as_ref(), seen.object.as_deref());
+        seen.object = object.as_ref().map(|object| Arc::new(Sighting::of(key, object)));
+        seen.object_known = true;
+        seen.ground = self.look_at_ground(key).await?;
+        let plan = plan(&self.case(key, pages, &seen, terms));
+        Ok(match plan.act {
+            Act::Judge(deed, entry) => {
+                let content =
+                    object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
+                Some(Judged::Deed(deed, entry, content))
+            }
+            Act::Forget(Why::Done | Why::GroundGone) => Some(Judged::Forget),
+            _ => None,
+        })
+    }
+
+    async fn look_at_ground(&self, key: &PolicyKey) -> Result<Ground, Error> {
+        let Some(definition) = self.post.read_definition(key.kind).await? else { return Ok(Ground::Unknown) };
+        self.definitions.lock().insert(key.kind, definition.clone());
+        if key.kind == Kind::Cluster {
+            return Ok(Ground::Here(Place::of("", &definition)));
+        }
+        Ok(match self.post.read_namespace(&key.namespace).await? {
+            Some(namespace) if namespace.meta().deletion_timestamp.is_none() => {
+                Ground::Here(Place::of(&namespace.uid().unwrap_or_default(), &definition))
+            }
+            Some(_) | None => Ground::Missing,
+        })
+    }
+
+    /// Takes in what the server showed past the watch.
+    pub(super) fn learn(&self, key: &PolicyKey, object: Option<&DynamicObject>, before: Option<&Sighting>) {
+        let index = self.sight.policies(key.kind);
+        match (object, before) {
+            (Some(object), _) => index.learn(self.me(), object),
+            (None, Some(before)) => index.forget(self.me(), &key.object(), &before.uid),
+            (None, None) => {}
+        }
+    }
+
+    /// What users did is written down: now the content can go anywhere, and they are told.
+    fn announce(&self, deeds: Vec<(PolicyKey, Deed, Entry, Option<(String, Content)>)>) {
+        let members = self.listed().len();
+        for (key, deed, entry, found) in deeds {
+            let uid = found.as_ref().map(|(uid, _)| uid.clone()).unwrap_or_default();
+            self.telling.deed(&key, &uid, deed, &entry.version, members);
+            if let (Some(hash), Some((_, content))) = (entry.version.content, found) {
+                self.telling.local_rules(&key, &uid, rules::warnings(key.kind, &content.spec));
+                self.source.remember(hash, content);
+            }
+        }
+    }
+
+    async fn touch(&self, key: &PolicyKey, act: Act) -> Outcome {
+        match act {
+            Act::Write(write) => self.copy(key, write).await,
+            Act::Erase { entry, uid, resource_version } => {
+                let over = Over { uid, resource_version };
+                match self.post.delete_policy(key, &over).await {
+                    Ok(()) => {
+                        self.sight.policies(key.kind).forget(self.me(), &key.object(), &over.uid);
+                        self.telling.erased(key, &over.uid, &entry.version);
+                        // Something may still hold it: then it is seen going, and noted when it is gone.
+                        self.confirm_gone(key, entry).await
+                    }
+                    Err(failed) => self.failed(key, failed).await,
+                }
+            }
+            _ => Outcome::Again,
+        }
+    }
+
+    async fn confirm_gone(&self, key: &PolicyKey, entry: Entry) -> Outcome {
+        match self.post.read_policy(key).await {
+            Ok(None) => Outcome::Noted(Entry::removed(entry.version)),
+            Ok(Some(object)) => {
+                self.learn(key, Some(&object), None);
+                Outcome::Again
+            }
+            Err(_) => Outcome::Failed,
+        }
+    }
+
+    async fn copy(&self, key: &PolicyKey, write: Write) -> Outcome {
+        let Write { version, from, over, place } = write;
+        let Some(hash) = version.content else { return Outcome::Again };
+        let Some(content) = self.source.content(&self.post.fleet, key, hash, &from).await else {
+            return Outcome::Failed;
+        };
+        let written = match &over {
+            Some(over) => self.post.change_policy(key, &version, &content, over).await,
+            None => self.post.create_policy(key, &version, &content).await,
+        };
+        match written {
+            Ok(object) => {
+                self.learn(key, Some(&object), None);
+                let made = Sighting::of(key, &object);
+                let local = (made.hash != hash).then_some(made.hash);
+                if local.is_some() {
+                    self.telling.shaped(key, &made.uid, &version);
+                }
+                Outcome::Noted(Entry { version, state: State::Applied { local, place } })
+            }
+            Err(failed) => match failed.refusal() {
+                Some(why) => {
+                    tracing::info!(member = %self.me(), %key, why, "a policy was refused");
+                    Outcome::Refused(Refusal::of(&version, &why))
+                }
+                None => self.failed(key, failed).await,
+            },
+        }
+    }
+
+    async fn failed(&self, key: &PolicyKey, failed: Failed) -> Outcome {
+        tracing::debug!(member = %self.me(), %key, error = %failed, "a policy was not written");
+        if !failed.is_conflict() {
+            return Outcome::Failed;
+        }
+        match self.post.read_policy(key).await {
+            Ok(object) => {
+                let before = self.seen(key).object;
+                self.learn(key, object.as_ref(), before.as_deref());
+                Outcome::Again
+            }
+            Err(_) => Outcome::Failed,
+        }
+    }
+}
+
+/// What a look past the watches confirmed.
+enum Judged {
+    Deed(Deed, Entry, Option<(String, Content)>),
+    Forget,
+}

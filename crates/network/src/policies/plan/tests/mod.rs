@@ -1,0 +1,4 @@
+mod anything;
+mod cases;
+mod model;
+mod world;

@@ -1,0 +1,339 @@
+//! What leaders see: policies, ledgers, namespaces and tiers of all members, each watched once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use koinon_api::membership::{Federation, NETWORK_NAMESPACE};
+use koinon_control::Key;
+use koinon_fleet::{ClusterId, Fleet, Index, Knowledge, News, Record, Selection, Unserved};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Resource as _, ResourceExt as _};
+use parking_lot::{Mutex, RwLock};
+
+use super::accept::Accept;
+use super::content::Sighting;
+use super::key::{Kind, PolicyKey};
+use super::ledger::{Page, Roster};
+use super::names;
+
+/// Whoever wants to know what changed.
+pub(super) trait Listener: Send + Sync {
+    /// These policies may have to be looked at.
+    fn policies(&self, keys: BTreeSet<PolicyKey>);
+    /// All of them may.
+    fn everything(&self);
+    /// The ground changed in a member: a namespace there, or with an empty name its tiers.
+    fn ground(&self, member: &ClusterId, namespace: &str);
+}
+
+impl Record for Sighting {
+    type Object = DynamicObject;
+
+    fn fold(object: &DynamicObject) -> Option<Sighting> {
+        let kind = if object.namespace().is_some() { Kind::Namespaced } else { Kind::Cluster };
+        Some(Sighting::of(&PolicyKey::of(kind, &Key::of(object)), object))
+    }
+}
+
+/// One ConfigMap of a ledger.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) resource_version: String,
+    pub(super) says: Says,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Says {
+    Page(u8, Page),
+    Roster(Roster),
+    /// Nobody understands it; it is not written over.
+    Unreadable,
+}
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Document) -> bool {
+        self.says == other.says
+    }
+}
+
+impl Record for Document {
+    type Object = ConfigMap;
+
+    fn fold(map: &ConfigMap) -> Option<Document> {
+        let name = map.name_any();
+        let text = map.data.as_ref().and_then(|data| data.get(names::LEDGER_KEY)).map_or("", String::as_str);
+        let says = if name == names::LEDGER {
+            Roster::read(text).map(Says::Roster)
+        } else {
+            let number = Page::number(&name)?;
+            Page::read(text).map(|page| Says::Page(number, page))
+        };
+        let says = says.unwrap_or_else(|error| {
+            tracing::warn!(name, %error, "a page of a policy ledger is not understood");
+            Says::Unreadable
+        });
+        Some(Document { resource_version: map.resource_version().unwrap_or_default(), says })
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct SeenNamespace {
+    pub(super) uid: String,
+    pub(super) ending: bool,
+}
+
+impl Record for SeenNamespace {
+    type Object = Namespace;
+
+    fn fold(namespace: &Namespace) -> Option<SeenNamespace> {
+        let ending = namespace.meta().deletion_timestamp.is_some();
+        Some(SeenNamespace { uid: namespace.uid().unwrap_or_default(), ending })
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct SeenTier;
+
+impl Record for SeenTier {
+    type Object = DynamicObject;
+
+    fn fold(_: &DynamicObject) -> Option<SeenTier> {
+        Some(SeenTier)
+    }
+}
+
+/// Whose policies a cluster takes.
+#[derive(Debug, PartialEq)]
+pub(super) struct Terms(Accept);
+
+impl Record for Terms {
+    type Object = Federation;
+
+    fn fold(federation: &Federation) -> Option<Terms> {
+        let annotations = federation.metadata.annotations.as_ref();
+        let text = annotations.and_then(|annotations| annotations.get(names::ACCEPT));
+        Some(Terms(Accept::parse(text.map(String::as_str))))
+    }
+}
+
+/// Everything that is seen of all members.
+pub(super) struct Sight {
+    pub(super) fleet: Arc<Fleet>,
+    cluster: Arc<Index<Sighting>>,
+    namespaced: Arc<Index<Sighting>>,
+    pub(super) ledgers: Arc<Index<Document>>,
+    pub(super) namespaces: Arc<Index<SeenNamespace>>,
+    tiers: Arc<Index<SeenTier>>,
+    terms: Arc<Index<Terms>>,
+    listeners: RwLock<Vec<Weak<dyn Listener>>>,
+    /// Ledgers as they were when last told of, to tell only what is new.
+    told: Mutex<BTreeMap<(ClusterId, Key), Arc<Document>>>,
+}
+
+impl Sight {
+    pub(super) fn new(fleet: Arc<Fleet>) -> Arc<Sight> {
+        let sight = Arc::new(Sight {
+            fleet,
+            cluster: Index::new(),
+            namespaced: Index::new(),
+            ledgers: Index::new(),
+            namespaces: Index::new(),
+            tiers: Index::new(),
+            terms: Index::new(),
+            listeners: RwLock::default(),
+            told: Mutex::default(),
+        });
+        sight.listen();
+        sight
+    }
+
+    pub(super) fn policies(&self, kind: Kind) -> &Arc<Index<Sighting>> {
+        match kind {
+            Kind::Cluster => &self.cluster,
+            Kind::Namespaced => &self.namespaced,
+        }
+    }
+
+    pub(super) fn register(&self, listener: Weak<dyn Listener>) {
+        let mut listeners = self.listeners.write();
+        listeners.retain(|known| known.strong_count() > 0);
+        listeners.push(listener);
+    }
+
+    fn tell(&self, tell: impl Fn(&dyn Listener)) {
+        for listener in self.listeners.read().iter().filter_map(Weak::upgrade) {
+            tell(&*listener);
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        for kind in Kind::ALL {
+            let me = Arc::downgrade(self);
+            self.policies(kind).on_change(move |news| {
+                let Some(me) = me.upgrade() else { return };
+                match news {
+                    News::Record(_, key) => {
+                        me.tell(|listener| listener.policies([PolicyKey::of(kind, key)].into()));
+                    }
+                    News::Knowledge(..) => me.tell(|listener| listener.everything()),
+                }
+            });
+        }
+        let me = Arc::downgrade(self);
+        self.ledgers.on_change(move |news| {
+            let Some(me) = me.upgrade() else { return };
+            match news {
+                News::Record(member, key) => me.ledger_changed(member, key),
+                News::Knowledge(..) => me.tell(|listener| listener.everything()),
+            }
+        });
+        let me = Arc::downgrade(self);
+        self.namespaces.on_change(move |news| {
+            let Some(me) = me.upgrade() else { return };
+            match news {
+                News::Record(member, key) => me.tell(|listener| listener.ground(member, &key.name)),
+                News::Knowledge(..) => me.tell(|listener| listener.everything()),
+            }
+        });
+        let me = Arc::downgrade(self);
+        self.tiers.on_change(move |news| {
+            let Some(me) = me.upgrade() else { return };
+            let (News::Record(member, _) | News::Knowledge(member, _)) = news;
+            me.tell(|listener| listener.ground(member, ""));
+        });
+        let me = Arc::downgrade(self);
+        self.terms.on_change(move |_| {
+            let Some(me) = me.upgrade() else { return };
+            me.tell(|listener| listener.everything());
+        });
+    }
+
+    fn ledger_changed(&self, member: &ClusterId, key: &Key) {
+        let now = self.ledgers.get(member.as_str(), key);
+        let before = {
+            let mut told = self.told.lock();
+            let place = (member.clone(), key.clone());
+            match &now {
+                Some(now) => told.insert(place, now.clone()),
+                None => told.remove(&place),
+            }
+        };
+        let empty = Page::default();
+        let page = |document: &Option<Arc<Document>>| match document.as_deref().map(|one| &one.says) {
+            Some(Says::Page(_, page)) => Some(page.clone()),
+            Some(Says::Roster(_) | Says::Unreadable) => None,
+            None if key.name == names::LEDGER => None,
+            None => Some(empty.clone()),
+        };
+        match (page(&before), page(&now)) {
+            (Some(before), Some(now)) => {
+                let changed = changed_keys(&before, &now);
+                if !changed.is_empty() {
+                    self.tell(|listener| listener.policies(changed.clone()));
+                }
+            }
+            _ => self.tell(|listener| listener.everything()),
+        }
+    }
+
+    /// Every policy that anybody has or remembers.
+    pub(super) fn all_keys(&self) -> BTreeSet<PolicyKey> {
+        let mut keys = BTreeSet::new();
+        for member in self.fleet.members() {
+            keys.extend(self.keys_of(member.name()));
+        }
+        keys
+    }
+
+    /// Every policy that one member has or remembers.
+    pub(super) fn keys_of(&self, member: &ClusterId) -> BTreeSet<PolicyKey> {
+        let mut keys = BTreeSet::new();
+        for kind in Kind::ALL {
+            let seen = self.policies(kind).of_member(member.as_str());
+            keys.extend(seen.iter().map(|(key, _)| PolicyKey::of(kind, key)));
+        }
+        for (_, document) in self.ledgers.of_member(member.as_str()) {
+            if let Says::Page(_, page) = &document.says {
+                keys.extend(page.entries.keys().chain(page.refused.keys()).cloned());
+            }
+        }
+        keys
+    }
+
+    /// Whose policies a member takes, as far as it was seen.
+    pub(super) fn accept(&self, member: &str) -> Accept {
+        let terms = self.terms.of_member(member);
+        terms.first().map(|(_, terms)| terms.0.clone()).unwrap_or_default()
+    }
+
+    /// The tiers of a member, where they are known.
+    pub(super) fn tiers(&self, member: &str) -> Option<BTreeSet<String>> {
+        let known = self.tiers.knowledge(member) == Knowledge::Complete;
+        known.then(|| self.tiers.of_member(member).into_iter().map(|(key, _)| key.name).collect())
+    }
+
+    /// What each known member's ledger says about members.
+    pub(super) fn rosters(&self) -> BTreeMap<ClusterId, Roster> {
+        let key = Key::new(NETWORK_NAMESPACE, names::LEDGER);
+        let documents = self.ledgers.everywhere(&key).into_iter();
+        let rosters = documents.filter_map(|(member, document)| match &document.says {
+            Says::Roster(roster) => Some((member, roster.clone())),
+            Says::Page(..) | Says::Unreadable => None,
+        });
+        rosters.collect()
+    }
+
+    /// One page of every ledger that is known completely or was so once; a page that was never written is empty.
+    pub(super) fn page(&self, member: &str, number: u8) -> Option<Arc<Document>> {
+        self.ledgers.get(member, &Key::new(NETWORK_NAMESPACE, Page::name(number)))
+    }
+
+    /// Follows all of it for as long as it is polled.
+    pub(super) async fn follow(&self) -> Infallible {
+        let optional = || Selection { unserved: Unserved::Empty, ..Selection::default() };
+        let policies = |kind: Kind| {
+            let resource = kind.resource();
+            self.fleet.follow(self.policies(kind).clone(), optional(), move |member| {
+                member.dynamic(&resource, None)
+            })
+        };
+        let ledgers = Selection {
+            labels: Some(format!("{}={}", names::LEDGER_LABEL, names::LEDGER_VALUE)),
+            ..Selection::default()
+        };
+        let tier = tier_resource();
+        tokio::select! {
+            never = policies(Kind::Cluster) => never,
+            never = policies(Kind::Namespaced) => never,
+            never = self.fleet.follow(self.ledgers.clone(), ledgers, |member| {
+                member.namespaced(NETWORK_NAMESPACE)
+            }) => never,
+            never = self.fleet.follow(self.namespaces.clone(), Selection::default(), |member| member.all()) => never,
+            never = self.fleet.follow(self.tiers.clone(), optional(), move |member| {
+                member.dynamic(&tier, None)
+            }) => never,
+            never = self.fleet.follow(self.terms.clone(), optional(), |member| {
+                member.namespaced(NETWORK_NAMESPACE)
+            }) => never,
+        }
+    }
+}
+
+fn tier_resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk(names::GROUP, names::VERSION, "Tier");
+    ApiResource::from_gvk_with_plural(&kind, "tiers")
+}
+
+/// The policies of which two versions of a page say something different.
+fn changed_keys(before: &Page, now: &Page) -> BTreeSet<PolicyKey> {
+    let keys = |page: &Page| -> BTreeSet<PolicyKey> {
+        page.entries.keys().chain(page.refused.keys()).cloned().collect()
+    };
+    let mut keys: BTreeSet<PolicyKey> = keys(before).union(&keys(now)).cloned().collect();
+    keys.retain(|key| {
+        before.entries.get(key) != now.entries.get(key) || before.refused.get(key) != now.refused.get(key)
+    });
+    keys
+}

@@ -1,0 +1,372 @@
+//! Clusters with Antrea's definitions, supervisors beside them, and users.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use jiff::Timestamp;
+use koinon_apiserver::auth::User;
+use koinon_apiserver::auth::pki::Authority;
+use koinon_apiserver::context::Context;
+use koinon_apiserver::serve::{Options, Server};
+use koinon_cluster::Housekeeping;
+use koinon_control::Clock;
+use koinon_fleet::election::{Elections, Timing};
+use koinon_fleet::membership::formation::{Formation, Part};
+use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
+use koinon_network::lead::lead;
+use koinon_network::policies::Policies;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::wire::{Log, Wire};
+
+/// Longer than anything that happens by itself takes.
+const LONG: Duration = Duration::from_secs(900);
+/// Longer than any pause of a leader.
+pub(crate) const QUIET: Duration = Duration::from_secs(150);
+
+pub(crate) const ACNPS: &str = "/apis/crd.antrea.io/v1beta1/clusternetworkpolicies";
+pub(crate) const ANPS: &str = "/apis/crd.antrea.io/v1beta1/namespaces/prod/networkpolicies";
+pub(crate) const TIERS: &str = "/apis/crd.antrea.io/v1beta1/tiers";
+pub(crate) const MARK: &str = "federated.anp.antreaplus.vmware.com";
+const LEDGERS: &str = "/api/v1/namespaces/antrea-plus-system/configmaps";
+const FEDERATIONS: &str =
+    "/apis/federation.antreaplus.tanzu.vmware.com/v1alpha1/namespaces/antrea-plus-system/federations";
+
+pub(crate) struct Cluster {
+    /// Straight to the server: what users and tests do and see.
+    client: Client,
+    router: Router,
+    clock: Clock,
+    _running: JoinSet<()>,
+}
+
+impl Cluster {
+    async fn new(seed: u64, start: Instant) -> Cluster {
+        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
+        let context = Context::seeded(seed, now);
+        let authority = Authority::in_memory(&context).unwrap();
+        let server = Server::open(Options::default(), &authority, context).await.unwrap();
+        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
+        let (client, clock) = (Client::new(router.clone(), "default"), Clock::new(now));
+        let mut running = JoinSet::new();
+        let house = Housekeeping::new(client.clone()).clock(clock.clone()).namespace_grace(Duration::ZERO);
+        running.spawn(house.run(std::future::pending()));
+        let cluster = Cluster { client, router, clock, _running: running };
+        cluster.furnish().await;
+        cluster
+    }
+
+    async fn furnish(&self) {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let antrea: Vec<Value> = serde_json::from_str(include_str!("../../data/antrea.json")).unwrap();
+        for definition in antrea.into_iter().chain(koinon_api::membership::crds()) {
+            self.create(crds, definition).await;
+        }
+        for name in ["antrea-plus-system", "prod"] {
+            self.create_namespace(name).await;
+        }
+        for path in [ACNPS, ANPS, TIERS, FEDERATIONS] {
+            let start = Instant::now();
+            while self.send("GET", path, "application/json", Value::Null).await.is_err() {
+                assert!(start.elapsed() < LONG, "{path} is not served");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        self.join(&json!({})).await;
+    }
+
+    /// Makes the cluster take part, under these annotations.
+    pub(crate) async fn join(&self, annotations: &Value) {
+        let federation = json!({
+            "apiVersion": "federation.antreaplus.tanzu.vmware.com/v1alpha1", "kind": "Federation",
+            "metadata": {"name": "federation", "annotations": annotations}, "spec": {},
+        });
+        self.create(FEDERATIONS, federation).await;
+    }
+
+    pub(crate) async fn annotate_federation(&self, annotations: Value) {
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.patch(&format!("{FEDERATIONS}/federation"), patch).await;
+    }
+
+    pub(crate) async fn leave(&self) {
+        self.delete(&format!("{FEDERATIONS}/federation")).await;
+    }
+
+    pub(crate) async fn create_namespace(&self, name: &str) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.create("/api/v1/namespaces", namespace).await;
+    }
+
+    pub(crate) async fn delete_namespace(&self, name: &str) {
+        let path = format!("/api/v1/namespaces/{name}");
+        self.delete(&path).await;
+        let start = Instant::now();
+        while self.get(&path).await.is_some() {
+            assert!(start.elapsed() < LONG, "{path} stays");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: Value) -> Result<Value, u16> {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(&body).unwrap() };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(body)
+            .unwrap();
+        match self.client.request::<Value>(request).await {
+            Ok(answer) => Ok(answer),
+            Err(kube::Error::Api(status)) => Err(status.code),
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
+        match self.send("GET", path, "application/json", Value::Null).await {
+            Ok(found) => Some(found),
+            Err(404) => None,
+            Err(code) => panic!("{path}: {code}"),
+        }
+    }
+
+    pub(crate) async fn create(&self, path: &str, body: Value) {
+        self.send("POST", path, "application/json", body).await.unwrap();
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) {
+        self.send("PATCH", path, "application/merge-patch+json", body).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.send("DELETE", path, "application/json", Value::Null).await.unwrap();
+    }
+
+    /// The events of one object, as `reason: message`.
+    pub(crate) async fn events(&self, namespace: &str, name: &str) -> Vec<String> {
+        let list = self.get(&format!("/api/v1/namespaces/{namespace}/events")).await.unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let of = items.filter(|event| event["involvedObject"]["name"] == name);
+        of.map(|event| {
+            format!("{}: {}", event["reason"].as_str().unwrap(), event["message"].as_str().unwrap())
+        })
+        .collect()
+    }
+
+    /// Everything that the ledger says of policies, as one text.
+    pub(crate) async fn ledger(&self) -> String {
+        let list = self.get(LEDGERS).await.unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let pages = items.filter_map(|map| map["data"]["ledger.json"].as_str().map(str::to_owned));
+        pages.filter(|text| text.contains("\"policies\"")).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One supervisor: beside one cluster, with a way of its own to each.
+pub(crate) struct Process {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) wires: BTreeMap<String, Wire>,
+    task: JoinHandle<()>,
+}
+
+pub(crate) struct World {
+    pub(crate) clusters: BTreeMap<String, Cluster>,
+    pub(crate) processes: BTreeMap<String, Process>,
+    started: u32,
+}
+
+pub(crate) fn id(name: &str) -> ClusterId {
+    ClusterId::new(name).unwrap()
+}
+
+/// A policy that says `says`, federated.
+pub(crate) fn policy(kind: &str, name: &str, says: i64) -> Value {
+    json!({
+        "apiVersion": "crd.antrea.io/v1beta1", "kind": kind,
+        "metadata": {"name": name, "annotations": {MARK: "true"}},
+        "spec": {
+            "priority": says,
+            "appliedTo": [{"podSelector": {"matchLabels": {"app": "web"}}}],
+            "egress": [{"action": "Drop", "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+    })
+}
+
+pub(crate) fn acnp(name: &str, says: i64) -> Value {
+    policy("ClusterNetworkPolicy", name, says)
+}
+
+pub(crate) fn anp(name: &str, says: i64) -> Value {
+    policy("NetworkPolicy", name, says)
+}
+
+impl World {
+    /// These clusters, and one supervisor beside the first that leads them all.
+    pub(crate) async fn new(names: &[&str]) -> World {
+        let mut world = World::bare(names).await;
+        world.start(names[0]).await;
+        world
+    }
+
+    pub(crate) async fn bare(names: &[&str]) -> World {
+        let start = Instant::now();
+        let mut clusters = BTreeMap::new();
+        for (seed, name) in names.iter().enumerate() {
+            clusters.insert((*name).to_owned(), Cluster::new(seed as u64 + 1, start).await);
+        }
+        World { clusters, processes: BTreeMap::new(), started: 0 }
+    }
+
+    pub(crate) fn at(&self, name: &str) -> &Cluster {
+        &self.clusters[name]
+    }
+
+    /// Starts the supervisor beside a cluster, from nothing.
+    pub(crate) async fn start(&mut self, beside: &str) {
+        let clock = self.clusters[beside].clock.clone();
+        let options = koinon_fleet::Options { spread: Duration::ZERO, ..koinon_fleet::Options::default() };
+        let fleet = Fleet::new(options, Metrics::default(), clock);
+        let wires: BTreeMap<String, Wire> = self
+            .clusters
+            .iter()
+            .map(|(name, cluster)| (name.clone(), Wire::new(name, cluster.router.clone())))
+            .collect();
+        self.started += 1;
+        let formation = Formation {
+            part: Part::Supervisor(id(beside)),
+            federation: None,
+            members: BTreeMap::new(),
+            ignored: Vec::new(),
+            problems: Vec::new(),
+        };
+        let (sender, formed) = watch::channel(Some(Arc::new(formation)));
+        let elections = Elections::new(fleet.clone(), &format!("i{}", self.started), Timing::default());
+        let policies = Policies::new(fleet.clone());
+        let (following, leading) = (elections.clone(), fleet.clone());
+        let task = tokio::spawn(async move {
+            let _formed = sender;
+            tokio::select! {
+                _ = following.run(formed) => {}
+                _ = lead(leading, elections, vec![policies]) => {}
+            }
+        });
+        let process = Process { fleet, log: Arc::default(), wires, task };
+        self.processes.insert(beside.to_owned(), process);
+        let names: Vec<String> = self.clusters.keys().cloned().collect();
+        self.list(beside, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    /// Makes these the members, for one supervisor.
+    pub(crate) async fn list(&self, process: &str, names: &[&str]) {
+        let process = &self.processes[process];
+        let wanted = names.iter().map(|name| {
+            let link = Link::Direct(process.wires[*name].client(&process.log));
+            (id(name), Wanted { link, uid: None })
+        });
+        process.fleet.set(wanted.collect()).await;
+    }
+
+    /// Ends a supervisor in the middle of whatever it does.
+    pub(crate) async fn kill(&mut self, beside: &str) {
+        if let Some(process) = self.processes.remove(beside) {
+            process.task.abort();
+            let _ = process.task.await;
+        }
+    }
+
+    pub(crate) fn wire(&self, process: &str, cluster: &str) -> &Wire {
+        &self.processes[process].wires[cluster]
+    }
+
+    /// What the clusters have of a policy: `a=1 b=1 c=-`; one that is not federated has a star.
+    pub(crate) async fn shows(&self, path: &str) -> String {
+        let mut shows = Vec::new();
+        for (name, cluster) in &self.clusters {
+            let shown = match cluster.get(path).await {
+                None => "-".to_owned(),
+                Some(found) => {
+                    let star = if found["metadata"]["annotations"][MARK] == "true" { "" } else { "*" };
+                    format!("{}{star}", found["spec"]["priority"])
+                }
+            };
+            shows.push(format!("{name}={shown}"));
+        }
+        shows.join(" ")
+    }
+
+    pub(crate) async fn until_shows(&self, path: &str, wanted: &str) -> Duration {
+        let start = Instant::now();
+        loop {
+            let shows = self.shows(path).await;
+            if shows == wanted {
+                return start.elapsed();
+            }
+            if start.elapsed() > LONG {
+                for (name, cluster) in &self.clusters {
+                    eprintln!("{name}: {}", cluster.ledger().await);
+                }
+                panic!("it is {shows} and not {wanted}");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    pub(crate) async fn until_event(
+        &self,
+        cluster: &str,
+        namespace: &str,
+        name: &str,
+        beginning: &str,
+    ) -> String {
+        let start = Instant::now();
+        loop {
+            let events = self.at(cluster).events(namespace, name).await;
+            if let Some(event) = events.iter().find(|event| event.starts_with(beginning)) {
+                return event.clone();
+            }
+            assert!(start.elapsed() < LONG, "no event {beginning:?} among {events:#?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until no ledger remembers anything that was removed.
+    pub(crate) async fn until_forgotten(&self) {
+        let names: Vec<String> = self.clusters.keys().cloned().collect();
+        self.until_forgotten_in(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    pub(crate) async fn until_forgotten_in(&self, names: &[&str]) {
+        let start = Instant::now();
+        loop {
+            let mut ledgers = Vec::new();
+            for name in names {
+                ledgers.push(self.at(name).ledger().await);
+            }
+            let is_over = |ledger: &String| {
+                !["removing", "removed", "settled"].iter().any(|word| ledger.contains(word))
+            };
+            if ledgers.iter().all(is_over) {
+                return;
+            }
+            assert!(start.elapsed() < LONG, "{ledgers:#?}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Lets everything come to rest, and makes sure that it did.
+    pub(crate) async fn rest(&self) {
+        tokio::time::sleep(QUIET).await;
+        let writes = || self.processes.values().map(|process| process.log.writes()).collect::<Vec<_>>();
+        let before = writes();
+        tokio::time::sleep(QUIET).await;
+        assert_eq!(before, writes(), "there is no rest");
+    }
+}

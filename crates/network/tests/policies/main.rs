@@ -1,0 +1,7 @@
+//! Policies over clusters in this process: no sockets, and time that passes when everybody waits.
+
+mod harness;
+mod leaving;
+mod rules;
+mod schedules;
+mod wire;
