@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::flags::{self, Health, Nodes, Spreading};
 use crate::run;
 
-use crate::{install, members};
+use crate::{install, members, simulate};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Members(members::Members),
     /// Print what to apply to a real cluster before a role runs beside it
     Install(install::Install),
+    /// Put a federation through trouble in simulated time, and tell how it fared
+    Simulate(simulate::Simulate),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version

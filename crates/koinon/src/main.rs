@@ -12,6 +12,7 @@ mod members;
 mod nodes;
 mod plan;
 mod run;
+mod simulate;
 mod site;
 mod up;
 mod wire;
@@ -56,6 +57,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
         Command::Install(options) => install::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())
