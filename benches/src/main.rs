@@ -5,8 +5,13 @@
 
 mod apiserver;
 mod config;
+mod deployments;
+mod league;
 mod measure;
 mod planner;
+mod pods;
+mod replicasets;
+mod scale;
 mod policies;
 mod sync;
 
@@ -36,6 +41,21 @@ enum Subject {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// Deployments and their pods on one cluster, beside a stock control plane with the same nodes.
+    Pods {
+        /// How many Deployments of ten pods.
+        #[arg(long, default_value_t = 100)]
+        deployments: usize,
+        /// How often each side is measured; the table shows medians.
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
+    /// Very many members in one process.
+    Scale {
+        /// How many.
+        #[arg(long, default_value_t = 1000)]
+        members: usize,
+    },
     /// The planner, beside a plain implementation of the same rules.
     Planner {
         /// How often each side is measured; the table shows the quickest.
@@ -47,6 +67,27 @@ enum Subject {
         /// How often it is measured; the table shows medians.
         #[arg(long, default_value_t = 9)]
         rounds: usize,
+    },
+    /// A ReplicaSet on its way to many members, beside bare writes.
+    Replicasets {
+        /// How many members there are.
+        #[arg(long, default_value_t = 100)]
+        members: usize,
+        /// How many ReplicaSets are placed at once.
+        #[arg(long, default_value_t = 1000)]
+        sets: usize,
+        /// How often a single one is measured.
+        #[arg(long, default_value_t = 100)]
+        rounds: usize,
+    },
+    /// An image change over many members, beside the members' own rollouts.
+    Deployments {
+        /// How many members there are.
+        #[arg(long, default_value_t = 100)]
+        members: usize,
+        /// How many clusters at a time, one after another.
+        #[arg(long, value_delimiter = ',', default_value = "1,10")]
+        at_once: Vec<usize>,
     },
     /// An edit of a federated policy on its way to all members, beside bare writes.
     Policies {
@@ -76,8 +117,15 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let (name, table) = match arguments.subject {
         Subject::Apiserver { objects, rounds } => ("apiserver", apiserver::run(objects, rounds).await?),
+        Subject::Pods { deployments, rounds } => ("pods", pods::run(deployments, rounds).await?),
+        Subject::Scale { members } => ("scale", scale::run(members).await?),
         Subject::Planner { rounds } => ("planner", planner::run(rounds)?),
         Subject::Config { rounds } => ("config", config::run(rounds).await?),
+        Subject::Replicasets { members, sets, rounds } => {
+            ("replicasets", replicasets::run(members, sets, rounds).await?)
+        }
+        Subject::Deployments { members, at_once } => {
+            ("deployments", deployments::run(members, &at_once).await?)
         Subject::Policies { members, policies, rounds } => {
             ("policies", policies::run(members, policies, rounds).await?)
         }

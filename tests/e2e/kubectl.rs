@@ -14,13 +14,20 @@ pub(crate) fn find() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("kubectl")).find(|file| file.is_file())
 }
 
-/// Runs kubectl; gives back what it printed, or fails with what it complained about.
-pub(crate) async fn run(
+/// How a command ended, and what it printed.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs kubectl, however it ends.
+pub(crate) async fn said(
     kubectl: &Path,
     kubeconfig: &Path,
     namespace: &str,
     arguments: &[&str],
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Said> {
     let output = Command::new(kubectl)
         .arg("--kubeconfig")
         .arg(kubeconfig)
@@ -30,9 +37,20 @@ pub(crate) async fn run(
         .output()
         .await
         .context("kubectl cannot be started")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        bail!("kubectl {}: {}{text}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) })
+}
+
+/// Runs kubectl; gives back what it printed, or fails with what it complained about.
+pub(crate) async fn run(
+    kubectl: &Path,
+    kubeconfig: &Path,
+    namespace: &str,
+    arguments: &[&str],
+) -> anyhow::Result<String> {
+    let said = said(kubectl, kubeconfig, namespace, arguments).await?;
+    if said.code != Some(0) {
+        bail!("kubectl {}: {}{}", arguments.join(" "), said.err, said.out);
     }
-    Ok(text)
+    Ok(said.out)
 }

@@ -7,6 +7,7 @@
 
 mod engine;
 mod kubectl;
+mod league;
 mod objects;
 mod sampling;
 mod scenarios;
@@ -20,8 +21,13 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::world::World;
 
+/// So many scenarios run at a time, unless it is said otherwise.
+const AT_ONCE: usize = 3;
+
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // They wait more than they work.
+    arguments.test_threads.get_or_insert(AT_ONCE);
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
     let engine = match engine::Engine::from_environment() {
         Ok(engine) => engine,

@@ -17,8 +17,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::engine::{self, Engine, Running};
-use crate::kubectl;
+use crate::engine::{self, Build, Engine, Running};
+use crate::kubectl::{self, Said};
+use crate::league::League;
 use crate::wait::{Look, until};
 
 /// Everything that runs.
@@ -27,6 +28,7 @@ pub(crate) struct World {
     kubectl: Option<PathBuf>,
     folder: TempDir,
     clusters: Mutex<BTreeMap<String, (Running, Arc<Cluster>)>>,
+    league: Mutex<Option<Arc<League>>>,
 }
 
 /// One cluster.
@@ -45,16 +47,40 @@ pub(crate) struct Room {
 impl World {
     pub(crate) fn new(engine: Engine, kubectl: Option<PathBuf>) -> World {
         let folder = tempfile::Builder::new().prefix("koinon-e2e-").tempdir().expect("a folder can be made");
-        World { engine, kubectl, folder, clusters: Mutex::default() }
+        World { engine, kubectl, folder, clusters: Mutex::default(), league: Mutex::default() }
+    }
+
+    pub(crate) fn engine(&self) -> Engine {
+        self.engine
     }
 
     /// The cluster of this name; it starts when it is first asked for.
     pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Arc<Cluster>> {
+        self.cluster_of(name, Build::Whole).await
+    }
+
+    /// The same without nodes and workload controllers: a federation's API server.
+    pub(crate) async fn bare_cluster(&self, name: &str) -> anyhow::Result<Arc<Cluster>> {
+        self.cluster_of(name, Build::Bare).await
+    }
+
+    /// The federation; it is founded when it is first asked for.
+    pub(crate) async fn league(self: &Arc<Self>) -> anyhow::Result<Arc<League>> {
+        let mut league = self.league.lock().await;
+        if let Some(league) = &*league {
+            return Ok(league.clone());
+        }
+        let founded = Arc::new(League::found(self.clone()).await?);
+        *league = Some(founded.clone());
+        Ok(founded)
+    }
+
+    async fn cluster_of(&self, name: &str, build: Build) -> anyhow::Result<Arc<Cluster>> {
         let mut clusters = self.clusters.lock().await;
         if let Some((_, cluster)) = clusters.get(name) {
             return Ok(cluster.clone());
         }
-        let running = self.engine.start(name, self.folder.path()).await?;
+        let running = self.engine.start(name, build, self.folder.path()).await?;
         let options = KubeConfigOptions::default();
         let config = Kubeconfig::read_from(&running.kubeconfig).context("the kubeconfig")?;
         let config = Config::from_custom_kubeconfig(config, &options).await?;
@@ -91,6 +117,9 @@ impl World {
     }
 
     pub(crate) async fn stop(&self) {
+        if let Some(league) = self.league.lock().await.take() {
+            league.stop_role().await;
+        }
         let clusters = std::mem::take(&mut *self.clusters.lock().await);
         for (running, _) in clusters.into_values() {
             running.stop().await;
@@ -99,11 +128,16 @@ impl World {
 }
 
 impl Room {
-    pub(crate) async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
+    /// A namespace where no pod will ever be.
+    pub(crate) async fn bare(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
         let namespace: Namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": name}}))?;
         let api: Api<Namespace> = Api::all(cluster.client.clone());
         api.create(&PostParams::default(), &namespace).await.context("the namespace")?;
-        let room = Room { cluster, name: name.to_owned() };
+        Ok(Room { cluster, name: name.to_owned() })
+    }
+
+    pub(crate) async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
+        let room = Room::bare(cluster, name).await?;
         // Pods are admitted once their account is there.
         let accounts = room.api::<ServiceAccount>();
         until("the namespace has its default service account", async || {
@@ -139,6 +173,12 @@ impl Room {
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
         kubectl::run(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
+    }
+
+    /// The same, however it ends.
+    pub(crate) async fn kubectl_said(&self, arguments: &[&str]) -> anyhow::Result<Said> {
+        let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
+        kubectl::said(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
     }
 
     /// Has the namespace deleted; nobody waits for it.

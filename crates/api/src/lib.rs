@@ -2,6 +2,7 @@
 //!
 //! - [`names`]: every annotation, label, manager, group and namespace, each once.
 //! - [`preferences`]: how a workload's replicas are to be spread, read strictly and with errors for people.
+//! - [`mcs`]: the kinds of the Multi-Cluster Services API.
 //! - [`membership`]: who belongs to a federation: the kinds Federation and ClusterClaim.
 //! - [`network`]: what federated Services can stand for besides Services: the kinds NativeService and VirtualMachine.
 //! - [`placement`]: where they are, as we write it back onto the workload.
@@ -9,6 +10,7 @@
 //!
 //! It knows no IO: no client, no runtime, no clock.
 
+pub mod mcs;
 pub mod membership;
 pub mod names;
 pub mod network;

@@ -101,6 +101,18 @@ pub mod network {
     pub const SLICES_MANAGER: &str = "federation.koinon.dev";
     /// Who manages the EndpointSlices of Services of virtual machines.
     pub const VM_SLICES_MANAGER: &str = "vm.koinon.dev";
+    /// The group of `ServiceExport` and `ServiceImport`.
+    pub const MCS_GROUP: &str = "multicluster.x-k8s.io";
+    /// Their version.
+    pub const MCS_VERSION: &str = "v1beta1";
+    /// Label on EndpointSlices: the import they belong to.
+    pub const MCS_SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
+    /// Label on EndpointSlices: the cluster they came from.
+    pub const MCS_SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+    /// Annotation on a Service that stands behind a ServiceImport: its name.
+    pub const SERVICE_IMPORT: &str = "koinon.dev/service-import";
+    /// Who manages the EndpointSlices of imports.
+    pub const IMPORT_SLICES_MANAGER: &str = "import.koinon.dev";
     /// Annotation on a federated Service: what we told ExternalDNS, so that a value by hand is told from ours.
     pub const EXTERNAL_DNS_WRITTEN: &str = "koinon.dev/external-dns";
 }

@@ -1,7 +1,7 @@
 //! What many servers in one process cost: `many COUNT FOLDER` opens them, renews a Lease in turns, and tells.
 //!
 //! ```sh
-//! MALLOC_ARENA_MAX=2 cargo run --release -p koinon-apiserver --example many -- 1000 /tmp/many
+//! cargo run --release -p koinon-apiserver --example many -- 1000 /tmp/many
 //! ```
 
 use std::path::PathBuf;

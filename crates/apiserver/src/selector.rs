@@ -3,14 +3,16 @@
 mod field;
 mod known;
 mod label;
+mod pick;
 #[cfg(test)]
 mod tests;
 
 use crate::status;
 
 pub use field::{FieldRequirement, FieldSelector};
-pub use known::{CustomFields, field_label, field_values};
+pub use known::{CustomFields, field_label, field_paths, field_values};
 pub use label::{LabelSelector, Operator, Requirement};
+pub use pick::pick;
 
 /// Why a selector was not understood, in the words of the real server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

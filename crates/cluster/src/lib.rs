@@ -22,6 +22,7 @@
 //! - **Only tokio's time**, so that everything runs under a paused clock; the wall clock comes from outside.
 
 pub mod accounts;
+mod amount;
 pub mod deployments;
 pub mod disruption;
 pub mod endpoints;

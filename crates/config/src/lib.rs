@@ -8,6 +8,7 @@
 //!
 //! - [`plan`] decides in plain values: who leads, which members are valid, what each lacks, what the status says.
 //! - `mirror`, `follow` and `site` know what a cluster looks like: lists are the truth, watches make them quick.
+//! - [`overview`](overview()) tells how it is to whoever asks once.
 //! - `link`, `write`, `report`, `lease` and [`controller`] do what was decided, each call with a deadline.
 //!
 //! Invariants: a plan that stopped writes nothing; nothing is deleted on a follower before the leader's own
@@ -27,6 +28,7 @@ mod metrics;
 mod mirror;
 pub mod model;
 pub mod names;
+mod overview;
 pub mod plan;
 mod rbac;
 mod report;
@@ -37,5 +39,6 @@ pub use connect::{Connect, by_kubeconfig};
 pub use controller::{Config, Options};
 pub use crds::crds;
 pub use metrics::Metrics;
+pub use overview::{Other, Overview, overview};
 pub use plan::Lead;
 pub use rbac::rbac;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// Tells the time of day. Waiting is never done with it: that is tokio's part.
 #[derive(Clone)]
@@ -22,5 +22,15 @@ impl Default for Clock {
     /// The machine's clock.
     fn default() -> Self {
         Clock::new(Timestamp::now)
+    }
+}
+
+/// Roughly how long, as people say it.
+pub fn age(time: SignedDuration) -> String {
+    match time.as_secs().max(0) {
+        seconds @ 0..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3_600),
+        seconds => format!("{}d", seconds / 86_400),
     }
 }

@@ -116,6 +116,7 @@ impl<K: Ord + Clone> Queue<K> {
             };
             match due {
                 Some(due) => tokio::select! {
+                    biased;
                     () = self.changed.notified() => {}
                     () = tokio::time::sleep_until(due) => {}
                 },

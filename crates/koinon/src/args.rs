@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand};
 use crate::flags::{self, Health, Nodes, Spreading};
 use crate::run;
 
-use crate::{install, members};
+use crate::status::Named;
+use crate::{install, members, status};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Unjoin(members::Unjoin),
     /// Show the members and how they are
     Members(members::Members),
+    /// Show members, workloads and updates on one screen
+    Status(status::Status),
     /// Print what to apply to a real cluster before a role runs beside it
     Install(install::Install),
     /// Print a completion script
@@ -128,8 +131,14 @@ pub(crate) enum LabOrder {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Plan {
     /// A workload of a federation, such as deployment/web
-    #[arg(value_name = "KIND/NAME", conflicts_with = "file")]
-    pub(crate) workload: Option<String>,
+    #[arg(value_name = "KIND/NAME", value_parser = Named::parse,
+          conflicts_with_all = ["file", "clusters", "existing", "key"])]
+    pub(crate) workload: Option<Named>,
+    #[command(flatten)]
+    pub(crate) federation: members::Federation,
+    /// The namespace of the workload
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    pub(crate) namespace: String,
     /// Read what is to be planned from a file in JSON or YAML; - is standard input
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
@@ -160,6 +169,9 @@ pub(crate) struct Plan {
     /// What if this cluster had another weight
     #[arg(long, value_name = "a=3", value_delimiter = ',', value_parser = count, help_heading = "What if")]
     pub(crate) weight: Vec<(String, i64)>,
+    /// What if the Deployment had this image, or its container this one
+    #[arg(long, value_name = "[CONTAINER=]IMAGE", requires = "workload", help_heading = "What if")]
+    pub(crate) image: Option<String>,
     /// How to show it
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,

@@ -15,7 +15,7 @@ use crate::site::{Ground, Site};
 use crate::{args, host};
 
 pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
-    let kept = if args.bare { Kept::Bare } else { Kept::Whole(Arc::new(args.nodes.settings())) };
+    let kept = if args.bare { Kept::Bare } else { Kept::Whole(Arc::new(args.nodes.settings(1))) };
     let path = match args.data {
         Some(path) => path,
         None => folder::default(&format!("clusters/{}", args.name))?,

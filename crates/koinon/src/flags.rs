@@ -32,13 +32,15 @@ pub(crate) struct Nodes {
     /// From a pod's deletion until its containers have ended
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
     pod_stop: Duration,
-    /// How often each node renews its lease
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = heartbeat)]
-    heartbeat: Duration,
+    /// How often each node renews its lease [default: 10s, and slower where one process has very many nodes]
+    #[arg(long, value_name = "TIME", value_parser = heartbeat)]
+    heartbeat: Option<Duration>,
 }
 
 impl Nodes {
-    pub(crate) fn settings(&self) -> Settings {
+    /// For each of so many clusters in this process.
+    pub(crate) fn settings(&self, clusters: usize) -> Settings {
+        let nodes = clusters.saturating_mul(self.nodes as usize);
         Settings {
             nodes: self.nodes,
             pods_per_node: self.pods_per_node,
@@ -47,7 +49,7 @@ impl Nodes {
             start_after: self.pod_start,
             ready_after: self.pod_ready,
             terminate_after: self.pod_stop,
-            heartbeat: self.heartbeat,
+            heartbeat: self.heartbeat.unwrap_or_else(|| usual_heartbeat(nodes)),
             ..Settings::default()
         }
     }
@@ -88,11 +90,18 @@ pub(crate) struct Spreading {
     /// How many more replicas there may be while some move: a number or a part
     #[arg(long, value_name = "N|P%", default_value = "25%")]
     max_surge: Surge,
+    /// What a member refused is tried again after this long; after the second time its replicas go elsewhere
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    retry_refused: Duration,
 }
 
 impl Spreading {
     pub(crate) fn options(&self) -> koinon_workloads::Options {
-        koinon_workloads::Options { unschedulable_after: self.unschedulable_after, max_surge: self.max_surge }
+        koinon_workloads::Options {
+            unschedulable_after: self.unschedulable_after,
+            max_surge: self.max_surge,
+            retry_refused: self.retry_refused,
+        }
     }
 }
 
@@ -108,6 +117,13 @@ fn nodes(text: &str) -> Result<u32, String> {
 
 /// The longest that a lease of four such periods lives within the patience of a stock control plane.
 const SLOWEST_HEARTBEAT: Duration = Duration::from_secs(600);
+
+/// As often as kubelets do, but no more than thirty times a second for all together: a thousand clusters at rest should
+/// cost next to nothing. How long a node may stay silent follows from what it says in its lease.
+fn usual_heartbeat(nodes: usize) -> Duration {
+    let seconds = u64::try_from(nodes / 30).unwrap_or(u64::MAX);
+    Duration::from_secs(seconds.max(10)).min(SLOWEST_HEARTBEAT)
+}
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
     match duration(text)? {
@@ -157,5 +173,7 @@ mod tests {
         }
         assert!(nodes("0").unwrap_err().contains("--bare"));
         assert!(heartbeat("10ms").is_err() && heartbeat("1h").is_err() && heartbeat("1m").is_ok());
+        let seconds = |nodes| usual_heartbeat(nodes).as_secs();
+        assert_eq!([9, 300, 3_000, 300_000].map(seconds), [10, 10, 100, 600]);
     }
 }

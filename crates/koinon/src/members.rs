@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
 use koinon_fleet::membership::{self, Candidate, Joined, Row};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 /// Which API server is the federation's.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Federation {
     /// The kubeconfig of the federation [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]
@@ -97,31 +98,19 @@ pub(crate) async fn members(args: Members) -> anyhow::Result<()> {
 /// The members as a table with columns as wide as they need to be.
 fn table(rows: &[Row], now: Timestamp) -> String {
     let header = ["NAME", "ID", "STATUS", "VERSION", "NODES", "LEADER", "LAST SEEN"].map(str::to_owned);
-    let lines: Vec<[String; 7]> =
-        std::iter::once(header).chain(rows.iter().map(|row| line(row, now))).collect();
-    let mut text = String::new();
-    for line in &lines {
-        for (column, cell) in line.iter().enumerate() {
-            let width = lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-            if column + 1 == line.len() {
-                text.push_str(cell);
-            } else {
-                text.push_str(&format!("{cell:width$}   "));
-            }
-        }
-        text.push('\n');
-    }
-    text
+    let lines: Vec<Vec<String>> =
+        std::iter::once(header.to_vec()).chain(rows.iter().map(|row| line(row, now))).collect();
+    crate::table::table(&lines)
 }
 
-fn line(row: &Row, now: Timestamp) -> [String; 7] {
+fn line(row: &Row, now: Timestamp) -> Vec<String> {
     let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".into());
     let seen = match (row.error.is_none(), row.gone_since) {
         (true, _) => "now".to_owned(),
         (false, Some(since)) => format!("{} ago", age(now.duration_since(since))),
         (false, None) => "unknown".to_owned(),
     };
-    [
+    vec![
         row.name.clone(),
         or_dash(row.id.as_ref()),
         row.phase.as_str().to_owned(),
@@ -130,16 +119,6 @@ fn line(row: &Row, now: Timestamp) -> [String; 7] {
         or_dash(row.leader.as_ref()),
         seen,
     ]
-}
-
-/// A time in its largest unit that says enough.
-fn age(time: SignedDuration) -> String {
-    match time.as_secs().max(0) {
-        seconds @ 0..=119 => format!("{seconds}s"),
-        seconds @ 120..=7199 => format!("{}m", seconds / 60),
-        seconds @ 7200..=172_799 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
 }
 
 pub(crate) async fn client(federation: &Federation) -> anyhow::Result<Client> {

@@ -14,7 +14,7 @@ pub(crate) async fn run(args: args::Alone) -> anyhow::Result<()> {
     client.apiserver_version().await.map_err(|error| {
         anyhow::Error::from(error).context(format!("the cluster at {server} does not answer"))
     })?;
-    let settings = args.nodes.settings();
+    let settings = args.nodes.settings(1);
     let count = settings.nodes as usize;
     let context = Context::real();
     let kubelet = Kubelet::alone(client, Clock::new(move || context.now()), settings);

@@ -59,8 +59,8 @@ fn bad_input_ends_with_2_and_one_sentence() {
 
 #[test]
 fn what_cannot_be_done_ends_with_1() {
-    let output = koinon(&["deployment/web"], "");
+    let output = koinon(&["deployment/web", "--kubeconfig", "/no/such/file"], "");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("a workload of a federation"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("cannot read the kubeconfig /no/such/file"));
     assert_eq!(koinon(&["-f", "/no/such/file"], "").status.code(), Some(1));
 }

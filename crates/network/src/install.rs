@@ -3,7 +3,7 @@
 use koinon_api::membership;
 use koinon_api::membership::NETWORK_NAMESPACE;
 use koinon_api::names::membership::GROUP;
-use koinon_api::names::network::{NATIVE_SERVICE_GROUP, VIRTUAL_MACHINE_GROUP};
+use koinon_api::names::network::{MCS_GROUP, NATIVE_SERVICE_GROUP, VIRTUAL_MACHINE_GROUP};
 use koinon_api::network::native_service_crd;
 use serde_json::{Value, json};
 
@@ -31,6 +31,9 @@ pub fn rbac() -> Vec<Value> {
         rule(&[GROUP], &["federations", "clusterclaims"], &read),
         rule(&[NATIVE_SERVICE_GROUP], &["nativeservices"], &read),
         rule(&[VIRTUAL_MACHINE_GROUP], &["virtualmachines"], &read),
+        rule(&[MCS_GROUP], &["serviceexports"], &read),
+        rule(&[MCS_GROUP], &["serviceimports"], &write),
+        rule(&[MCS_GROUP], &["serviceexports/status", "serviceimports/status"], &["get", "update", "patch"]),
         rule(
             &[policies::names::GROUP],
             &["networkpolicies", "clusternetworkpolicies", "externalentities"],

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use koinon_control::call;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::lane::Backlog;
@@ -131,17 +131,23 @@ pub struct View {
 }
 
 /// All CRDs together, as a robot's Lease tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Summary {
-    pub(crate) crds: usize,
-    pub(crate) objects: usize,
-    pub(crate) pending: usize,
-    pub(crate) lag_seconds: u64,
-    pub(crate) errors: usize,
-    pub(crate) held: usize,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Summary {
+    /// CRDs that are synced.
+    pub crds: usize,
+    pub objects: usize,
+    /// Objects that wait to be written, in either direction.
+    pub pending: usize,
+    /// How long the first of them has waited.
+    pub lag_seconds: u64,
+    /// Objects that could not be written.
+    pub errors: usize,
+    /// Deletions that wait for a word.
+    pub held: usize,
+    /// What is wrong, by CRD and reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) problems: BTreeMap<String, String>,
+    pub problems: BTreeMap<String, String>,
 }
 
 impl Board {

@@ -10,7 +10,7 @@ use koinon_control::events::{self, Recorder};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::sync::{Notify, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::access::Access;
 use crate::board::{Board, View};
@@ -150,6 +150,7 @@ impl Sync {
                 refused: BTreeMap::new(),
             };
             tokio::select! {
+                biased;
                 () = shutdown => {}
                 () = engine.keep(&crds, allowed) => {}
                 // None of them ends by itself, so one that did has panicked: that must not go unnoticed.
@@ -231,7 +232,8 @@ struct Engine {
 
 struct Running {
     definition: Definition,
-    task: JoinHandle<()>,
+    /// One task. It goes with this: a sync that is dropped, because its turn is over, must not write any more.
+    task: JoinSet<()>,
     confirmed: watch::Sender<Option<usize>>,
 }
 
@@ -256,6 +258,7 @@ impl Engine {
                 self.adjust(&known).await;
             }
             tokio::select! {
+                biased;
                 () = crds.changed.notified() => {}
                 Ok(()) = standing.changed() => {}
             }
@@ -340,17 +343,21 @@ impl Engine {
             reporter,
             confirmed: receiver,
         };
-        Running { definition, task: tokio::spawn(keeper.keep()), confirmed: sender }
+        let mut task = JoinSet::new();
+        task.spawn(keeper.keep());
+        Running { definition, task, confirmed: sender }
     }
 
     async fn stop(&mut self, name: &str) {
-        let Some(running) = self.running.remove(name) else { return };
+        let Some(mut running) = self.running.remove(name) else { return };
         tracing::info!(crd = name, "sync ends");
-        running.task.abort();
-        if let Err(error) = running.task.await
-            && error.is_panic()
-        {
-            std::panic::resume_unwind(error.into_panic());
+        running.task.abort_all();
+        while let Some(ended) = running.task.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
         }
         self.sync.board.leave(name);
     }

@@ -76,7 +76,9 @@ pub(crate) async fn follow<T: Item>(source: Source, mut on: impl FnMut(News<T>))
         let relist = Instant::now() + source.resync;
         loop {
             let started = Instant::now();
+            // In a fixed order, here and wherever a simulation must come out the same twice.
             let watched = tokio::select! {
+                biased;
                 watched = watch(&source, &mut version, &mut on) => watched,
                 () = source.kick.notified() => break,
                 () = tokio::time::sleep_until(relist) => break,
@@ -113,6 +115,7 @@ impl Default for Pause {
 impl Pause {
     async fn rest(&mut self, kick: &Notify) {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(self.0) => self.0 = (self.0 * 2).min(LONGEST_PAUSE),
             () = kick.notified() => {}
         }

@@ -37,9 +37,11 @@ pub mod plan;
 mod presence;
 mod record;
 mod report;
+mod robots;
 pub mod settings;
 mod side;
 
 pub use access::Access;
-pub use board::{CrdView, LinkView, View};
+pub use board::{CrdView, LinkView, Summary, View};
 pub use engine::{BadName, Handle, Options, Sync, check_name};
+pub use robots::{Contact, Robot, seen_from_cloud};

@@ -16,6 +16,11 @@ const AGGREGATE: &str = "koinon.dev/aggregate-to-sync";
 /// Roles that were made for the cr-syncer count too.
 const AGGREGATE_OLD: &str = "cr-syncer.cloudrobotics.com/aggregate-to-robot-service";
 
+/// Whether an object is called as [`object_name`] calls what is a robot's. A name with dots, the one sign that a service
+/// account may have and such an object may not, ends with a print of it.
+const OWN_NAME: &str = "(variables.robot.contains('.') ? object.metadata.name.matches('^sync-' + \
+    variables.robot.replace('.', '-') + '-[0-9a-f]{8}$') : object.metadata.name == 'sync-' + variables.robot)";
+
 /// What one synced CRD needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -180,9 +185,9 @@ pub fn admission(grants: &[Grant]) -> Vec<Value> {
     let rule = |group: &str, resources: Vec<String>| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": resources});
     let of =
         |grant: &Grant| rule(&grant.group, vec![grant.plural.clone(), format!("{}/status", grant.plural)]);
-    let mut own: Vec<Value> = grants.iter().filter(|grant| !shared(grant)).map(of).collect();
-    own.push(rule("coordination.k8s.io", vec!["leases".into()]));
-    own.push(rule("", vec!["configmaps".into()]));
+    let own: Vec<Value> = grants.iter().filter(|grant| !shared(grant)).map(of).collect();
+    let about_itself =
+        [rule("coordination.k8s.io", vec!["leases".into()]), rule("", vec!["configmaps".into()])];
     let ours = format!("{{0}}.metadata.?labels[?'{}'].orValue('') == variables.robot", names::ROBOT);
     let nobodys = format!("!{{0}}.metadata.?labels[?'{}'].hasValue()", names::ROBOT);
     let before = |test: &str| format!("oldObject == null || {}", test.replace("{0}", "oldObject"));
@@ -190,9 +195,16 @@ pub fn admission(grants: &[Grant]) -> Vec<Value> {
     let own_rules = [before(&ours), after(&ours)];
     let shared_rules = [before(&format!("({ours} || {nobodys})")), after(&format!("({ours} || {nobodys})"))];
     let shared: Vec<Value> = grants.iter().filter(shared).map(of).collect();
-    let mut all = policy("koinon-robots", &own, &own_rules);
-    if !shared.is_empty() {
-        all.extend(policy("koinon-robots-shared", &shared, &shared_rules));
+    // What a robot says of itself has its name too, or it could take the place of another's.
+    let [before_own, after_own] = &own_rules;
+    let named = [before_own.clone(), after_own.clone(), format!("object == null || {OWN_NAME}")];
+    let mut all = policy("koinon-robots-presence", &about_itself, &named);
+    for (name, rules, tests) in
+        [("koinon-robots", own, &own_rules), ("koinon-robots-shared", shared, &shared_rules)]
+    {
+        if !rules.is_empty() {
+            all.extend(policy(name, &rules, tests));
+        }
     }
     all
 }
@@ -204,7 +216,7 @@ fn policy(name: &str, rules: &[Value], tests: &[String]) -> Vec<Value> {
         .map(|test| {
             json!({
                 "expression": test,
-                "messageExpression": format!("'robot ' + variables.robot + ' may write only what carries its own name in the label {}'", names::ROBOT),
+                "messageExpression": format!("'robot ' + variables.robot + ' may write only what carries its own name, above all in the label {}'", names::ROBOT),
                 "reason": "Forbidden",
             })
         })

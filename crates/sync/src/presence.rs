@@ -22,9 +22,9 @@ use crate::origin::{make_namespace, object_name};
 const RENEW_EVERY: Duration = Duration::from_secs(15);
 const RETRY_EVERY: Duration = Duration::from_secs(4);
 /// A holder that was not seen to renew for this long is gone. Clocks are not compared: robots have none to trust.
-const GONE_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const GONE_AFTER: Duration = Duration::from_secs(60);
 /// Whoever finds the name taken leaves this on the Lease, so that its holder knows too.
-const RIVAL: &str = "koinon.dev/rival";
+pub(crate) const RIVAL: &str = "koinon.dev/rival";
 
 /// Whether this cluster is the one that syncs under its robot's name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,11 +27,17 @@ pub struct Options {
     pub unschedulable_after: Duration,
     /// How many more replicas there may be while some move.
     pub max_surge: Surge,
+    /// What a member refused is tried again after this long; after the second time its replicas go elsewhere.
+    pub retry_refused: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { unschedulable_after: Duration::from_secs(60), max_surge: Surge::default() }
+        Options {
+            unschedulable_after: Duration::from_secs(60),
+            max_surge: Surge::default(),
+            retry_refused: Duration::from_secs(60),
+        }
     }
 }
 

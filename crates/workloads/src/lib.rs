@@ -9,6 +9,7 @@
 //! ```
 //!
 //! - [`planner`], [`placing`] and [`rollout`] are pure functions of their input: no client, no runtime, no clock.
+//! - [`preview`] tells what they would decide about a live workload.
 //! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
 mod content;
@@ -21,10 +22,12 @@ mod members;
 mod metrics;
 pub mod placing;
 pub mod planner;
+pub mod preview;
 mod replicasets;
 pub mod rollout;
 mod service;
 mod story;
+mod words;
 mod writing;
 
 pub use hub::Options;

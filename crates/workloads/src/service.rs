@@ -54,7 +54,7 @@ impl Workloads {
         metrics: Metrics,
     ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(Ledger::new(options.retry_refused));
         let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
         let federated = Federated::new(&queue, &deletions);
         let (recorder, events) = events::recorder(federation.clone(), "koinon", clock.clone());

@@ -3,6 +3,8 @@
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_control::events::Weight;
 
+use crate::words::several;
+
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
@@ -51,7 +53,8 @@ pub(crate) fn tell(before: Option<&Placement>, after: &Placement, replicas: i64)
             })
             .map(|(name, now)| format!("{name}: {}", now.why))
             .collect();
-        let because = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+        let because =
+            if reasons.is_empty() { String::new() } else { format!(" ({})", several(reasons, "; ")) };
         say(Weight::Normal, "Moved", format!("{layout}{because}"));
     }
     let placed = |placement: &Placement| placement.clusters.values().map(|one| one.desired).sum::<i64>();
@@ -75,13 +78,13 @@ pub(crate) fn tell(before: Option<&Placement>, after: &Placement, replicas: i64)
 /// `a=16 b=17 c=17`, without those that have and get nothing.
 pub(crate) fn layout(placement: &Placement) -> String {
     let each = placement.clusters.iter().filter(|(_, one)| one.desired > 0 || one.replicas > 0);
-    each.map(|(name, one)| format!("{name}={}", one.desired)).collect::<Vec<_>>().join(" ")
+    several(each.map(|(name, one)| format!("{name}={}", one.desired)), " ")
 }
 
 fn limits(placement: &Placement) -> String {
     let each: Vec<String> =
         placement.clusters.iter().map(|(name, one)| format!("{name}: {}", one.why)).collect();
-    if each.is_empty() { "there is no cluster in the federation".to_owned() } else { each.join("; ") }
+    if each.is_empty() { "there is no cluster in the federation".to_owned() } else { several(each, "; ") }
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ pub enum Controllers {
     Some,
     /// None: the server alone.
     None,
+    /// All of them, and so many simulated nodes: a whole cluster on either side.
+    All {
+        /// How many nodes.
+        nodes: u32,
+    },
 }
 
 /// A running server.
@@ -97,38 +102,32 @@ impl Engine {
 
     /// Ends the server's processes with SIGKILL, as a power cut would.
     pub fn kill(&mut self) -> Result<()> {
-        match self.koinon.take() {
-            Some(mut child) => {
-                std::fs::remove_file(self.folder.join("koinon.pid"))?;
-                child.kill()?;
-                child.wait()?;
-            }
-            None => {
-                for pid in self.pids()? {
-                    Command::new("kill").args(["-9", &pid.to_string()]).status()?;
-                    wait_until(Duration::from_secs(10), || !Path::new(&format!("/proc/{pid}")).exists())?;
-                }
-            }
+        if let Some(mut child) = self.koinon.take() {
+            std::fs::remove_file(self.folder.join("koinon.pid"))?;
+            child.kill()?;
+            child.wait()?;
+        }
+        for pid in self.pids()? {
+            Command::new("kill").args(["-9", &pid.to_string()]).status()?;
+            wait_until(Duration::from_secs(10), || !Path::new(&format!("/proc/{pid}")).exists())?;
         }
         Ok(())
     }
 
     /// Ends the server as an operator would, and waits until it has.
     pub fn stop(&mut self) -> Result<()> {
-        match self.koinon.take() {
-            Some(mut child) => {
-                Command::new("kill").arg(child.id().to_string()).status()?;
-                let ended = wait_until(Duration::from_secs(10), || matches!(child.try_wait(), Ok(Some(_))));
-                if ended.is_err() {
-                    child.kill()?;
-                    child.wait()?;
-                }
-                std::fs::remove_file(self.folder.join("koinon.pid"))?;
+        if let Some(mut child) = self.koinon.take() {
+            Command::new("kill").arg(child.id().to_string()).status()?;
+            let ended = wait_until(Duration::from_secs(10), || matches!(child.try_wait(), Ok(Some(_))));
+            if ended.is_err() {
+                child.kill()?;
+                child.wait()?;
             }
-            None => {
-                let status = Command::new(script()).arg("stop").arg(&self.folder).status()?;
-                ensure!(status.success(), "cluster.sh stop failed");
-            }
+            std::fs::remove_file(self.folder.join("koinon.pid"))?;
+        }
+        if self.kind == Kind::Stock {
+            let status = Command::new(script()).arg("stop").arg(&self.folder).status()?;
+            ensure!(status.success(), "cluster.sh stop failed");
         }
         Ok(())
     }
@@ -209,10 +208,15 @@ pub fn koinon_program() -> Result<PathBuf> {
 fn launch(kind: Kind, controllers: Controllers, folder: &Path, port: u16) -> Result<Option<Child>> {
     match kind {
         Kind::Stock => {
+            let beside = match controllers {
+                Controllers::Some => CONTROLLERS,
+                Controllers::None => "",
+                Controllers::All { .. } => "all",
+            };
             let log = std::fs::File::create(folder.join("cluster.log"))?;
             let mut child = Command::new(script())
                 .args([Path::new("start"), folder, Path::new(&port.to_string())])
-                .env("KOINON_CONTROLLERS", if controllers == Controllers::Some { CONTROLLERS } else { "" })
+                .env("KOINON_CONTROLLERS", beside)
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log)
@@ -223,26 +227,36 @@ fn launch(kind: Kind, controllers: Controllers, folder: &Path, port: u16) -> Res
             std::fs::remove_file(starting)?;
             let log = || std::fs::read_to_string(folder.join("cluster.log")).unwrap_or_default();
             ensure!(status.success(), "cluster.sh start failed:\n{}", log());
-            Ok(None)
+            let Controllers::All { nodes } = controllers else { return Ok(None) };
+            let mut command = Command::new(koinon_program()?);
+            command.args(["nodes", "--nodes", &nodes.to_string()]);
+            launch_koinon(command, folder).map(Some)
         }
-        Kind::Koinon => launch_koinon(folder, port).map(Some),
+        Kind::Koinon => {
+            let mut command = Command::new(koinon_program()?);
+            command.args(["cluster", "--name", "conformance", "--listen", &format!("127.0.0.1:{port}")]);
+            command.arg("--data").arg(folder.join("data"));
+            match controllers {
+                Controllers::All { nodes } => command.args(["--nodes", &nodes.to_string()]),
+                Controllers::Some | Controllers::None => command.arg("--bare"),
+            };
+            launch_koinon(command, folder).map(Some)
+        }
     }
 }
 
-fn launch_koinon(folder: &Path, port: u16) -> Result<Child> {
-    let program = koinon_program()?;
+/// Starts the program and waits for its word that it is ready.
+fn launch_koinon(mut command: Command, folder: &Path) -> Result<Child> {
     let output = folder.join("koinon.out");
     let log = std::fs::File::options().create(true).append(true).open(folder.join("koinon.log"))?;
-    let mut child = Command::new(&program)
-        .args(["cluster", "--bare", "--name", "conformance", "--data"])
-        .arg(folder.join("data"))
-        .args(["--listen", &format!("127.0.0.1:{port}"), "--kubeconfig"])
+    let mut child = command
+        .arg("--kubeconfig")
         .arg(folder.join("kubeconfig"))
         .stdin(Stdio::null())
         .stdout(std::fs::File::create(&output)?)
         .stderr(log)
         .spawn()
-        .with_context(|| format!("cannot start {}", program.display()))?;
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
     std::fs::write(folder.join("koinon.pid"), child.id().to_string())?;
     let mut ended = None;
     wait_until(Duration::from_secs(60), || {
@@ -265,7 +279,7 @@ fn guard(kind: Kind, folder: &Path) -> Result<Child> {
         for _ in $(seq 200); do kill -0 "$pid" 2>/dev/null || break; sleep 0.05; done
         kill -9 "$pid" 2>/dev/null; fi; "#;
     const REMOVE: &str = r#"[ -n "${KOINON_KEEP:-}" ] || rm -rf "$2""#;
-    let stop = if kind == Kind::Stock { STOCK } else { KOINON };
+    let stop = if kind == Kind::Stock { format!("{KOINON}{STOCK}") } else { KOINON.to_owned() };
     let mut command = Command::new("bash");
     // A process group of its own: a Ctrl-C meant for the test must not reach the guard.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);

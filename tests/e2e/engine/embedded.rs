@@ -7,12 +7,15 @@ use anyhow::{Context as _, bail};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use super::{Guard, Running, koinon};
+use super::{Build, Guard, Running, koinon};
 
-pub(super) async fn start(name: &str, folder: &Path) -> anyhow::Result<Running> {
+pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Result<Running> {
     let kubeconfig = folder.join("kubeconfig");
     let mut command = Command::new(koinon());
     command.args(["cluster", "--name", name, "--listen", "127.0.0.1:0"]);
+    if build == Build::Bare {
+        command.arg("--bare");
+    }
     command.arg("--data").arg(folder.join("data")).arg("--kubeconfig").arg(&kubeconfig);
     let guard = launch(command, folder).await?;
     Ok(Running { kubeconfig, guards: vec![guard] })

@@ -17,6 +17,15 @@ pub(crate) enum Engine {
     Kubernetes,
 }
 
+/// What a cluster has beside its API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// Everything, and nodes.
+    Whole,
+    /// What keeps house: a federation's API server.
+    Bare,
+}
+
 /// A running cluster; it is stopped when this is dropped or the process ends in whatever way.
 pub(crate) struct Running {
     pub(crate) kubeconfig: PathBuf,
@@ -42,12 +51,12 @@ impl Engine {
     }
 
     /// Starts a cluster with its state below `folder`.
-    pub(crate) async fn start(self, name: &str, folder: &Path) -> anyhow::Result<Running> {
+    pub(crate) async fn start(self, name: &str, build: Build, folder: &Path) -> anyhow::Result<Running> {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
         match self {
-            Engine::Embedded => embedded::start(name, &folder).await,
-            Engine::Kubernetes => stock::start(name, &folder).await,
+            Engine::Embedded => embedded::start(name, build, &folder).await,
+            Engine::Kubernetes => stock::start(name, build, &folder).await,
         }
         .with_context(|| format!("the {} cluster {name} did not start", self.name()))
     }

@@ -9,6 +9,12 @@ mod services;
 mod sets;
 mod slices;
 mod sync;
+mod workloads_deletion;
+mod workloads_kubectl;
+mod workloads_rollout;
+mod workloads_spread;
+mod workloads_troubles;
+mod workloads_views;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,6 +47,12 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("sets", sets::all()),
         ("slices", slices::all()),
         ("sync", sync::all()),
+        ("workloads_deletion", workloads_deletion::all()),
+        ("workloads_kubectl", workloads_kubectl::all()),
+        ("workloads_rollout", workloads_rollout::all()),
+        ("workloads_spread", workloads_spread::all()),
+        ("workloads_troubles", workloads_troubles::all()),
+        ("workloads_views", workloads_views::all()),
     ]
     .into_iter()
     .flat_map(|(group, scenarios)| {

@@ -113,14 +113,23 @@ impl Site {
         let cluster = world.cluster(name).await?;
         let room = Room::open(cluster.clone(), SYSTEM).await?;
         let home = Room::open(cluster, &format!("ns{number}")).await?;
+        let beside = Room { cluster: room.cluster.clone(), name: "kube-system".into() };
         for what in ["crds", "rbac"] {
             let printed = tokio::process::Command::new(koinon())
                 .args(["install", what, "--role", "network"])
                 .output()
                 .await?;
-            let file = room.cluster.kubeconfig.with_file_name("network.yaml");
-            std::fs::write(&file, &printed.stdout)?;
-            room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+            // kubectl is told a namespace here, and then takes no object of another.
+            let (other, own): (Vec<&str>, Vec<&str>) =
+                str::from_utf8(&printed.stdout)?.split("---\n").partition(|one| one.contains("kube-system"));
+            for (room, documents) in [(&room, own), (&beside, other)] {
+                if documents.is_empty() {
+                    continue;
+                }
+                let file = room.cluster.kubeconfig.with_file_name("network.yaml");
+                std::fs::write(&file, documents.join("---\n"))?;
+                room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+            }
         }
         room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
         Ok(Site { name, number, room, home, role: None })

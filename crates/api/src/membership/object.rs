@@ -3,6 +3,9 @@
 /// A kind of object with these fields, of which the last are left out where there is nothing to say.
 macro_rules! namespaced {
     ($kind:ident, $plural:literal, $group:expr, [$($field:ident),+], [$($optional:ident),+]) => {
+        namespaced!(version $crate::membership::VERSION, $kind, $plural, $group, [$($field),+], [$($optional),+]);
+    };
+    (version $version:expr, $kind:ident, $plural:literal, $group:expr, [$($field:ident),+], [$($optional:ident),+]) => {
         impl serde::Serialize for $kind {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
@@ -30,7 +33,7 @@ macro_rules! namespaced {
             }
 
             fn version(_: &()) -> std::borrow::Cow<'_, str> {
-                $crate::membership::VERSION.into()
+                $version.into()
             }
 
             fn plural(_: &()) -> std::borrow::Cow<'_, str> {

@@ -162,6 +162,11 @@ pub fn check_quota(
     quota::check(request, object, old, lookup)
 }
 
+/// Whether [`check_quota`] has anything to check: what it finds holds only until somebody else writes.
+pub(crate) fn is_quota_asked(request: &Attributes<'_>, object: &Value, old: Option<&Value>) -> bool {
+    quota::is_asked(request, object, old)
+}
+
 /// Everything, for a server that has no webhooks to call in between.
 pub fn admit(
     request: &Attributes<'_>,

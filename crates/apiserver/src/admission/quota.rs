@@ -16,7 +16,7 @@ pub(super) fn check(
     old: Option<&Value>,
     lookup: &dyn Lookup,
 ) -> Result<()> {
-    if request.namespace.is_empty() || !counts(request, object, old) {
+    if !is_asked(request, object, old) {
         return Ok(());
     }
     let quotas = lookup.list("", "resourcequotas", request.namespace);
@@ -67,6 +67,11 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Whether any quota has a say in this.
+pub(super) fn is_asked(request: &Attributes<'_>, object: &Value, old: Option<&Value>) -> bool {
+    !request.namespace.is_empty() && counts(request, object, old)
 }
 
 /// Whether a request can change how much is used.

@@ -112,6 +112,17 @@ pub fn field_values(group: &str, kind: &str, object: &Value, field: &str) -> Opt
     Some(value.unwrap_or_default())
 }
 
+/// Where [`field_values`] looks for a field.
+pub fn field_paths(group: &str, kind: &str, field: &str) -> Vec<Vec<String>> {
+    let places: &[&str] = match (group, kind, field) {
+        ("", "Pod", "status.podIP") => &["status.podIPs", "status.podIP"],
+        ("batch", "Job", "status.successful") => &["status.succeeded"],
+        ("", "Event", "source") => &["source.component", "reportingComponent"],
+        _ => &[field],
+    };
+    places.iter().map(|place| place.split('.').map(str::to_owned).collect()).collect()
+}
+
 /// The fields that one version of a CRD lets its objects be selected by.
 #[derive(Debug, Clone, Default)]
 pub struct CustomFields {

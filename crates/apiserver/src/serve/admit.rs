@@ -1,6 +1,7 @@
 //! Admission: what else has a say before an object is stored. Stock plugins first, then webhooks.
 
 use serde_json::{Value, json};
+use tokio::sync::OwnedMutexGuard;
 
 use super::call::Call;
 use super::object::{self, text};
@@ -41,8 +42,11 @@ pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Valu
     Ok(())
 }
 
-/// Refuses what may not be written. `object` is nothing for a deletion.
-pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<()> {
+/// Held from the look at what a quota leaves until what uses it is stored, so that two do not use the same.
+pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
+
+/// Refuses what may not be written. `object` is nothing for a deletion. What comes back is to be held until it is stored.
+pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<Turn> {
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, VALIDATING);
     if let Some(object) = object {
@@ -59,11 +63,22 @@ pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<
         let outcome = asked.await?;
         call.warnings.extend(outcome.warnings);
     }
+    let Some(object) = object else { return Ok(None) };
     let request = attributes(call, write, &user, &options);
-    match object {
-        Some(object) => admission::check_quota(&request, object, write.old, call.server.as_ref()),
-        None => Ok(()),
+    let turn = match admission::is_quota_asked(&request, object, write.old) {
+        true => turn(&call.server, &call.info.namespace).await,
+        false => None,
+    };
+    admission::check_quota(&request, object, write.old, call.server.as_ref())?;
+    Ok(turn)
+}
+
+/// Only where there is a quota does anybody wait for others.
+async fn turn(server: &Inner, namespace: &str) -> Turn {
+    if server.list("", "resourcequotas", namespace).is_empty() {
+        return None;
     }
+    Some(server.quotas.clone().lock_owned().await)
 }
 
 /// A deletion is refused, but never changed.
@@ -72,7 +87,7 @@ pub(crate) async fn delete(call: &mut Call, name: &str, current: &Value, dry_run
     let (user, options) = (call.user.to_info(), options(call, &write));
     let request = attributes(call, &write, &user, &options);
     admission::mutate(&request, &mut Value::Null, Some(current), call.server.as_ref())?;
-    validate(call, &write, None).await
+    validate(call, &write, None).await.map(drop)
 }
 
 /// Nobody hands out rights that they do not have.

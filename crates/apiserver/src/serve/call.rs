@@ -61,6 +61,14 @@ impl Call {
         view(&self.resource, &self.api_version, revision, body)
     }
 
+    /// As [`Call::value`], but where nothing has to be converted only these branches of it.
+    pub(crate) fn branches(&self, revision: u64, body: &[u8], paths: &[Vec<String>]) -> Value {
+        if self.resource.custom.is_none() && stored_as_served(&self.resource) {
+            return object::branches(revision, body, paths);
+        }
+        self.value(revision, body)
+    }
+
     /// The stored object as what the client asked for is made of. A Table of autoscalers shows the order of
     /// metrics, which only the stored version has, and metadata alone is that of the stored version as well.
     pub(crate) fn printed(&self, revision: u64, body: &[u8]) -> Value {

@@ -103,7 +103,7 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     if text(&object, &["metadata", "resourceVersion"]).parse::<u64>().is_ok_and(|revision| revision > 0) {
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
-    admit::validate(call, &write, Some(&object)).await?;
+    let _turn = admit::validate(call, &write, Some(&object)).await?;
     let key = call.key(&name);
     let body = store_form(&call.resource, &object);
     if dry_run {

@@ -2,6 +2,9 @@
 
 use http::Method;
 
+use crate::names;
+use crate::selector::FieldSelector;
+
 /// A request's address, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Info {
@@ -17,6 +20,8 @@ pub(crate) struct Info {
     pub resource: String,
     pub name: String,
     pub subresource: String,
+    /// The only name that the field selector of a list or watch lets through.
+    pub selected: String,
 }
 
 impl Info {
@@ -73,6 +78,19 @@ impl Info {
         };
         info
     }
+
+    /// Takes from the query what a request without a name in its path is about.
+    pub(crate) fn select(&mut self, fields: Option<&str>) {
+        if !matches!(self.verb, "list" | "watch") || !self.name.is_empty() {
+            return;
+        }
+        let Some(Ok(selector)) = fields.map(FieldSelector::parse) else { return };
+        if let Some(name) = selector.exact("metadata.name")
+            && names::path_segment(name).is_empty()
+        {
+            self.selected = name.to_owned();
+        }
+    }
 }
 
 fn method_name(method: &Method) -> &'static str {
@@ -100,6 +118,22 @@ mod tests {
         let i = Info::parse(&method, path, watch);
         let parts = [i.verb, &i.group, &i.version, &i.namespace, &i.resource, &i.name, &i.subresource];
         assert_eq!(parts.join(" | "), expected, "{path}");
+    }
+
+    #[test]
+    fn a_field_selector_can_name_the_one_object() {
+        let selected = |method: Method, path: &str, fields: &str| {
+            let mut info = Info::parse(&method, path, false);
+            info.select(Some(fields));
+            info.selected
+        };
+        assert_eq!(selected(Method::GET, "/api/v1/pods", "metadata.name=a"), "a");
+        assert_eq!(selected(Method::GET, "/api/v1/pods", "spec.nodeName=n,metadata.name==a"), "a");
+        assert_eq!(selected(Method::GET, "/api/v1/pods", "metadata.name!=a"), "");
+        assert_eq!(selected(Method::GET, "/api/v1/pods", "metadata.name=a/b"), "");
+        assert_eq!(selected(Method::GET, "/api/v1/pods", "metadata.name"), "");
+        assert_eq!(selected(Method::GET, "/api/v1/namespaces/b", "metadata.name=a"), "");
+        assert_eq!(selected(Method::DELETE, "/api/v1/namespaces/b/pods", "metadata.name=a"), "");
     }
 
     #[test]

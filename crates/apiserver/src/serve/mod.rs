@@ -17,6 +17,7 @@ mod crds;
 mod create;
 mod delete;
 mod discovery;
+mod eviction;
 mod expiry;
 mod following;
 mod health;
@@ -33,6 +34,7 @@ mod query;
 mod read;
 mod respond;
 mod reviews;
+mod rollback;
 mod scale;
 mod select;
 mod services;
@@ -113,6 +115,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     following: following::Following,
     services: services::Allocator,
+    /// Whose turn it is to use what a quota leaves.
+    quotas: Arc<tokio::sync::Mutex<()>>,
     metrics: health::Metrics,
 }
 
@@ -139,6 +143,7 @@ impl Server {
         let following = following::Following::new(&store);
         let inner = Inner {
             services: services::Allocator::default(),
+            quotas: Arc::default(),
             metrics: health::Metrics::default(),
             issuer: token::Issuer::new(authority.signing_key(), ISSUER),
             context,
@@ -182,7 +187,8 @@ const PLAIN: Accept = Accept { encoding: Encoding::Json, form: Form::Whole, pret
 async fn handle(State(server): State<Server>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query());
-    let info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
+    let mut info = Info::parse(&parts.method, parts.uri.path(), query.flag("watch"));
+    info.select(query.text("fieldSelector"));
     let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
     let (verb, resource) = (info.verb, info.resource.clone());
@@ -295,7 +301,7 @@ pub(crate) fn attributes<'a>(info: &'a Info, user: &'a User) -> Attributes<'a> {
         resource: &info.resource,
         subresource: &info.subresource,
         namespace: &info.namespace,
-        name: &info.name,
+        name: if info.name.is_empty() { &info.selected } else { &info.name },
         path: &info.path,
         is_resource: info.resource_path,
     }
@@ -354,6 +360,9 @@ async fn answer(call: &mut Call, body: Body) -> Result<Reply> {
         }
     } else {
         let Some(subresource) = call.resource.subresource(&call.info.subresource).cloned() else {
+            if rollback::is_asked(call) {
+                return rollback::serve(call, body).await;
+            }
             return Err(no_such_part(call));
         };
         let verb_there = if verb == "list" { "get" } else { verb };

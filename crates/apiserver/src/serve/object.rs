@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::selector::pick;
 use crate::store::Entry;
 
 /// What an object is called on the wire.
@@ -70,6 +71,13 @@ pub(super) fn decode(naming: Option<Naming<'_>>, revision: u64, body: &[u8]) -> 
     let mut text = Vec::with_capacity(body.len() + 128);
     render(&mut text, naming, revision, body);
     serde_json::from_slice(&text).expect("the store holds what encode wrote")
+}
+
+/// A few branches of the object.
+pub(super) fn branches(revision: u64, body: &[u8], paths: &[Vec<String>]) -> Value {
+    let mut text = Vec::with_capacity(body.len() + 128);
+    render(&mut text, None, revision, body);
+    pick(&text, paths).expect("the store holds what encode wrote")
 }
 
 /// The object of a store entry, as it is at the entry's own revision.

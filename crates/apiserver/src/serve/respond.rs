@@ -5,7 +5,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::accept::{Accept, Encoding};
 use super::warn;
@@ -99,4 +99,12 @@ pub(crate) fn body(code: StatusCode, media: &'static str, content: impl Into<Byt
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
     response
+}
+
+/// Says that it is done, where there is no object to show.
+pub(crate) fn success(code: StatusCode) -> Reply {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16(),
+    });
+    Reply::Value(code, status)
 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use super::call::Call;
 use crate::catalog::Resource;
-use crate::selector::{FieldSelector, LabelSelector, field_label, field_values};
+use crate::selector::{FieldSelector, LabelSelector, field_label, field_paths, field_values};
 use crate::status::Result;
 use crate::store::{Entry, Item, Labels};
 
@@ -12,6 +12,8 @@ use crate::store::{Entry, Item, Labels};
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    /// Where built-in kinds keep these fields.
+    paths: Vec<Vec<String>>,
 }
 
 impl Selection {
@@ -23,7 +25,8 @@ impl Selection {
         // A watch of one object by its address is a selection by name.
         if !call.info.name.is_empty() {
             check(call)?;
-            return Ok(Selection { labels, fields: FieldSelector::by_name(&call.info.name) });
+            let fields = FieldSelector::by_name(&call.info.name);
+            return Ok(Selection { labels, fields, paths: Vec::new() });
         }
         let fields = FieldSelector::parse(call.query.get("fieldSelector").unwrap_or(""))?;
         // Options are read, then checked, and only then are fields looked up.
@@ -32,7 +35,9 @@ impl Selection {
             Some(custom) => custom.label(label),
             None => field_label(group, version, kind, label),
         })?;
-        Ok(Selection { labels, fields })
+        let asked = fields.requirements().iter();
+        let paths = asked.flat_map(|one| field_paths(group, kind, &one.field)).collect();
+        Ok(Selection { labels, fields, paths })
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -51,20 +56,21 @@ impl Selection {
         self.labels.matches(|key| labels.get(key))
     }
 
-    /// The object is parsed only for fields that are not part of its key.
+    /// The object is read only for fields that are not part of its key, and no more of it than they are.
     fn matches_fields(&self, call: &Call, namespace: &str, name: &str, entry: &Entry) -> bool {
         if self.fields.is_empty() {
             return true;
         }
-        let parsed = OnceCell::new();
+        let read = OnceCell::new();
         self.fields.matches(|field| match field {
             "metadata.name" => Some(name.to_owned()),
             "metadata.namespace" => Some(namespace.to_owned()),
             _ => {
-                let object = parsed.get_or_init(|| call.value(entry.revision, &entry.body));
-                match &call.resource.custom {
+                let Resource { group, kind, custom, .. } = &*call.resource;
+                let object = read.get_or_init(|| call.branches(entry.revision, &entry.body, &self.paths));
+                match custom {
                     Some(custom) => custom.version().fields.value(object, field),
-                    None => field_values(&call.resource.group, &call.resource.kind, object, field),
+                    None => field_values(group, kind, object, field),
                 }
             }
         })

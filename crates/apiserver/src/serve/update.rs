@@ -132,7 +132,7 @@ pub(crate) async fn modify(
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
         warn::of_write(call, part, &new, Some(&current));
-        admit::validate(call, &write, Some(&new)).await?;
+        let _turn = admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
         let finished = deletion_finished(&call.resource.kind, &new, &current);

@@ -7,7 +7,6 @@
 //! counts of kinds ─┘
 //! ```
 
-mod amount;
 mod counts;
 mod plan;
 mod scope;

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, ResourceQuotaStatus, Service};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::amount::Amount;
 use super::scope;
 use super::usage::{self, Amounts, amounts};
+use crate::amount::Amount;
 
 const COUNT: &str = "count/";
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::amount::Amount;
+use crate::amount::Amount;
 
 /// Amounts by the name that quotas have for them.
 pub(super) type Amounts = BTreeMap<String, Amount>;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use kube::ResourceExt as _;
+use kube::core::{Selector, SelectorExt as _};
 
 /// The rules that a role should have, unless it has them already or gathers none.
 pub(super) fn change(roles: &BTreeMap<String, ClusterRole>, name: &str) -> Option<Vec<PolicyRule>> {
@@ -11,9 +12,11 @@ pub(super) fn change(roles: &BTreeMap<String, ClusterRole>, name: &str) -> Optio
     let selectors = role.aggregation_rule.as_ref()?.cluster_role_selectors.iter().flatten();
     let mut rules: Vec<PolicyRule> = Vec::new();
     for selector in selectors {
+        // An empty selector selects everything; one that makes no sense selects nothing.
+        let Ok(selector) = Selector::try_from(selector.clone()) else { continue };
         // Roles come by name, so the rules always come in the same order.
         for (other, source) in roles.iter().filter(|(other, _)| *other != name) {
-            if !matches(selector, source.metadata.labels.as_ref().unwrap_or(&BTreeMap::new())) {
+            if !selector.matches(source.labels()) {
                 tracing::trace!(name, other, "not selected");
                 continue;
             }
@@ -39,24 +42,6 @@ fn same(a: &PolicyRule, b: &PolicyRule) -> bool {
         && list(&a.resources) == list(&b.resources)
         && list(&a.resource_names) == list(&b.resource_names)
         && list(&a.non_resource_urls) == list(&b.non_resource_urls)
-}
-
-/// An empty selector selects everything; one that makes no sense selects nothing.
-fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    equal && selector.match_expressions.iter().flatten().all(|requirement| satisfies(requirement, labels))
-}
-
-fn satisfies(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {
-    let value = labels.get(&requirement.key);
-    let listed = value.is_some_and(|value| requirement.values.iter().flatten().any(|wanted| wanted == value));
-    match requirement.operator.as_str() {
-        "In" => listed,
-        "NotIn" => !listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::amount::Amount;
+
 /// Amounts by the name of the resource: CPU in thousandths, all else in whole units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(BTreeMap<String, i64>);
@@ -12,10 +14,8 @@ pub(super) struct Amounts(BTreeMap<String, i64>);
 impl Amounts {
     pub(super) fn of(quantities: &BTreeMap<String, Quantity>) -> Amounts {
         let amount = |name: &str, quantity: &Quantity| {
-            let nanos = parse(&quantity.0).unwrap_or(0);
             let unit = if name == "cpu" { 1_000_000 } else { 1_000_000_000 };
-            // Always up: nobody gets less than asked for.
-            i64::try_from((nanos + unit - 1).div_euclid(unit)).unwrap_or(i64::MAX)
+            Amount::parse(&quantity.0).unwrap_or(Amount::ZERO).in_units_of(unit)
         };
         Amounts(quantities.iter().map(|(name, quantity)| (name.clone(), amount(name, quantity))).collect())
     }
@@ -90,54 +90,7 @@ fn of_container(container: &Container) -> Amounts {
 
 /// Whether this is a quantity, and more than nothing.
 pub fn is_positive(text: &str) -> bool {
-    parse(text).is_some_and(|amount| amount > 0)
-}
-
-/// A quantity in billionths; none if it is not one.
-fn parse(text: &str) -> Option<i128> {
-    let (sign, text) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let (base, exponent): (i128, i32) = match suffix {
-        "n" => (10, -9),
-        "u" => (10, -6),
-        "m" => (10, -3),
-        "" => (10, 0),
-        "k" => (10, 3),
-        "M" => (10, 6),
-        "G" => (10, 9),
-        "T" => (10, 12),
-        "P" => (10, 15),
-        "E" => (10, 18),
-        "Ki" => (2, 10),
-        "Mi" => (2, 20),
-        "Gi" => (2, 30),
-        "Ti" => (2, 40),
-        "Pi" => (2, 50),
-        "Ei" => (2, 60),
-        _ => (10, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    // Billionths first, then the suffix; what is smaller than a billionth is rounded up.
-    let digits = format!("{whole}{fraction}");
-    let mantissa: i128 =
-        digits.trim_start_matches('0').chars().take(30).collect::<String>().parse().unwrap_or(0);
-    let places = i32::try_from(fraction.len()).ok()?;
-    let tens = if base == 10 { 9 - places + exponent } else { 9 - places };
-    let scaled = if tens >= 0 {
-        mantissa.saturating_mul(10i128.saturating_pow(tens.unsigned_abs()))
-    } else {
-        let divisor = 10i128.saturating_pow(tens.unsigned_abs());
-        mantissa.div_euclid(divisor) + i128::from(mantissa.rem_euclid(divisor) != 0)
-    };
-    let value = if base == 2 { scaled.saturating_mul(2i128.pow(exponent.unsigned_abs())) } else { scaled };
-    Some(sign * value)
+    Amount::parse(text).is_some_and(Amount::is_positive)
 }
 
 #[cfg(test)]

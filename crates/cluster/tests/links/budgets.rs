@@ -58,6 +58,57 @@ async fn a_budget_lets_go_what_it_can_spare() {
     cluster.rest().await;
 }
 
+/// The budget is counted down by the eviction itself: its controller comes too late for those at the same time.
+#[tokio::test(start_paused = true)]
+async fn evictions_at_once_have_no_more_than_the_budget_allows() {
+    let cluster = Cluster::kept().await;
+    let spec = json!({"maxUnavailable": 2, "selector": {"matchLabels": {"app": "web"}}});
+    let names = ["a", "b", "c", "d", "e"];
+    let set = json!({"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": {
+        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }});
+    let set = cluster.create(SETS, json!({"metadata": {"name": "web"}, "spec": set})).await;
+    let owner = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": set["metadata"]["uid"], "controller": true,
+    }], "finalizers": ["test.dev/stay"]}});
+    for name in names {
+        cluster.pod(name, "web", "n1", "10.1.0.1").await;
+        cluster.patch(&pod(name), owner.clone()).await;
+    }
+    cluster.create(BUDGETS, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    cluster.until(&budget(), says([2, 5, 3, 5])).await;
+    let answers = futures::future::join_all(names.map(|name| evict(&cluster, name))).await;
+    let (gone, kept): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!((gone.len(), kept), (2, vec![Err(429); 3]));
+    let mut marked = 0;
+    for name in names {
+        let there = cluster.get(&pod(name)).await.unwrap();
+        let conditions = there["status"]["conditions"].as_array().unwrap();
+        marked += conditions.iter().filter(|one| one["reason"] == "EvictionByEvictionAPI").count();
+    }
+    assert_eq!(marked, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_ready_goes_where_there_are_enough_without_it() {
+    let cluster = Cluster::kept().await;
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    cluster.create(BUDGETS, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+    for name in ["a", "b"] {
+        cluster.pod(name, "web", "n1", "10.1.0.1").await;
+    }
+    cluster.ready("b", false).await;
+    cluster.until(&budget(), says([0, 1, 1, 2])).await;
+    assert_eq!(evict(&cluster, "a").await, Err(429));
+    evict(&cluster, "b").await.unwrap();
+    assert!(cluster.get(&budget()).await.unwrap()["status"]["disruptedPods"].is_null());
+    cluster.ready("a", false).await;
+    cluster.until(&budget(), says([0, 0, 1, 1])).await;
+    assert_eq!(evict(&cluster, "a").await, Err(429));
+    cluster.patch(&budget(), json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})).await;
+    evict(&cluster, "a").await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn shares_are_of_what_the_controllers_want() {
     let cluster = Cluster::kept().await;

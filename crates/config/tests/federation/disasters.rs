@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use koinon_simulation::Fault;
 use serde_json::json;
 
 use crate::harness::{
     ALL_WELL, CLIENTS, CONFIG, CONFIGS, FOLLOWER, LEASE, POLICIES, POLICY, VALID, World, config,
 };
-use crate::wire::Way;
 
 const SITES: [&str; 3] = ["a", "b", "c"];
 
@@ -25,7 +25,7 @@ const A_IS_LOST: &str = "member cluster validation = error in validating some me
 async fn after_the_switch() -> World {
     let mut world = World::settled(&SITES).await;
     // The site is gone, and its federator with it.
-    world.set_ways("a", Way::Cut);
+    world.network.set_around("a", &[Fault::Hang]);
     world.crash("a").await;
     world
         .at("b")
@@ -52,7 +52,7 @@ async fn a_site_fails_and_a_follower_takes_over() {
 async fn the_old_leader_boots_up_and_is_demoted() {
     let mut world = after_the_switch().await;
     let before = world.written_to_others("a").len();
-    world.set_ways("a", Way::Open);
+    world.network.set_around("a", &[]);
     world.start("a");
     world.says("a", &[VALID, CLIENTS, &conflict("b")]).await;
     world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
@@ -76,7 +76,7 @@ async fn the_old_leader_boots_up_and_is_demoted() {
 #[tokio::test(start_paused = true)]
 async fn the_old_leader_may_stay_and_the_new_one_step_back() {
     let mut world = after_the_switch().await;
-    world.set_ways("a", Way::Open);
+    world.network.set_around("a", &[]);
     world.start("a");
     world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
     world.at("b").set_leader(false).await;
@@ -89,10 +89,10 @@ async fn the_old_leader_may_stay_and_the_new_one_step_back() {
 #[tokio::test(start_paused = true)]
 async fn a_conflict_stays_in_force_while_the_other_is_out_of_reach_and_over_a_restart() {
     let mut world = after_the_switch().await;
-    world.set_ways("a", Way::Open);
+    world.network.set_around("a", &[]);
     world.start("a");
     world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
-    world.set_ways("a", Way::Cut);
+    world.network.set_around("a", &[Fault::Hang]);
     world.crash("b").await;
     world.start("b");
     let written = world.written_to_others("b").len();
@@ -105,7 +105,7 @@ async fn a_conflict_stays_in_force_while_the_other_is_out_of_reach_and_over_a_re
     world.says("b", &[FOLLOWER]).await;
     world.at("b").set_leader(true).await;
     world.equals("b", "c").await;
-    world.set_ways("a", Way::Open);
+    world.network.set_around("a", &[]);
     world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
     world.at("a").set_leader(false).await;
     world.says("b", &ALL_WELL).await;

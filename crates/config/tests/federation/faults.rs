@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use koinon_simulation::Fault;
 use serde_json::json;
 
 use crate::harness::{
-    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, POLICIES, POLICY, SECRET, VALID, World, config, policy,
-    secret,
+    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, POLICIES, POLICY, SECRET, VALID, World, config, faulty,
+    policy, secret,
 };
-use crate::wire::Way;
 
 const THREE: [&str; 3] = ["a", "b", "c"];
 
@@ -39,13 +39,13 @@ async fn copies_that_are_edited_deleted_or_added_are_put_right() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_member_is_named_holds_nobody_up_and_catches_up() {
-    for way in [Way::Cut, Way::Refused] {
+    for fault in [Fault::Hang, Fault::Cut] {
         let world = World::settled(&THREE).await;
-        world.set_ways("b", way);
+        world.network.set_around("b", &[fault]);
         world.at("a").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": 5}})).await;
         world.equals("a", "c").await;
-        let why = match way {
-            Way::Cut => "the server gave no answer within 5 seconds",
+        let why = match fault {
+            Fault::Hang => "the server gave no answer within 5 seconds",
             _ => "connection refused",
         };
         let lost = format!(
@@ -56,7 +56,7 @@ async fn a_lost_member_is_named_holds_nobody_up_and_catches_up() {
         world.at("b").patch(&format!("{POLICIES}/global-gdp"), json!({"spec": {"ttl": 1}})).await;
         world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
         world.equals("a", "c").await;
-        world.set_ways("b", Way::Open);
+        world.network.set_around("b", &[]);
         world.equal("a").await;
         world.says("a", &ALL_WELL).await;
         // The old watches are dead for good; new ones see drift at once.
@@ -71,7 +71,7 @@ async fn a_lost_member_is_named_holds_nobody_up_and_catches_up() {
 #[tokio::test(start_paused = true)]
 async fn one_that_hangs_in_the_middle_of_a_write_costs_only_itself() {
     let world = World::settled(&THREE).await;
-    world.set_way("a", "b", Way::Slow(Duration::from_secs(4)));
+    world.network.set_between("a", "b", &[Fault::Delay(Duration::from_secs(4))]);
     for interval in [3, 4, 5] {
         world.at("a").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": interval}})).await;
         let start = tokio::time::Instant::now();
@@ -79,7 +79,7 @@ async fn one_that_hangs_in_the_middle_of_a_write_costs_only_itself() {
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     }
     world.equal("a").await;
-    world.set_way("a", "b", Way::Open);
+    world.network.set_between("a", "b", &[]);
     world.says("a", &ALL_WELL).await;
 }
 
@@ -160,14 +160,14 @@ async fn lost_answers_and_failures_leave_no_trace() {
     for every in [2, 3, 5, 9] {
         let world = World::settled(&THREE).await;
         for name in THREE {
-            world.wire("a", name).way.send_replace(Way::Faulty(every));
+            world.network.set("a", name, &faulty(every));
         }
         world.at("a").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": every}})).await;
         world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
         world.at("b").create(CONFIGS, config("extra", 1)).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         for name in THREE {
-            world.wire("a", name).way.send_replace(Way::Open);
+            world.network.set("a", name, &[]);
         }
         world.equal("a").await;
         world.says("a", &ALL_WELL).await;

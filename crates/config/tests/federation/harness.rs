@@ -1,25 +1,18 @@
 //! Clusters with a federator beside each, and ways between them.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use http::{Method, Request};
-use jiff::Timestamp;
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options as ServerOptions, Server};
+use http::Method;
 use koinon_config::{Config, Connect, Lead, Options, crds};
-use koinon_control::Clock;
+use koinon_simulation::{Fault, Fuse, Network, Requests, Site, Trace};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-use crate::wire::{Fuse, Way, Wire};
 
 /// Long enough for everything that a federator does by itself, pauses and deadlines included.
 const LONG: Duration = Duration::from_secs(300);
@@ -45,58 +38,55 @@ pub(crate) const POLICY: &str = "GDP Federation = federated to all valid cluster
 pub(crate) const ALL_WELL: [&str; 5] = [VALID, CLIENTS, MEMBERS, CONFIG, POLICY];
 
 /// One cluster, reached directly: what tests do and see.
-pub(crate) struct Cluster {
-    pub(crate) client: Client,
-    router: Router,
+#[derive(Clone)]
+pub(crate) struct Cluster(Site);
+
+impl Deref for Cluster {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
 }
 
 pub(crate) struct World {
+    pub(crate) network: Network,
     pub(crate) clusters: BTreeMap<String, Cluster>,
-    wires: BTreeMap<(String, String), Arc<Wire>>,
     federators: BTreeMap<String, Federator>,
-    now: Clock,
 }
 
 struct Federator {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     lead: watch::Receiver<Lead>,
-    fuse: Arc<Fuse>,
 }
 
 impl World {
     /// Clusters with the definitions and the namespace, and nothing else.
     pub(crate) async fn bare(names: &[&str]) -> World {
-        let start = Instant::now();
-        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
+        World::simulated(names, 0, &Trace::default()).await
+    }
+
+    async fn simulated(names: &[&str], seed: u64, trace: &Trace) -> World {
+        let network = Network::new(seed, trace);
         let mut clusters = BTreeMap::new();
         for (seed, name) in (1u64..).zip(names) {
-            let context = Context::seeded(seed, now);
-            let authority = Authority::in_memory(&context).unwrap();
-            let server = Server::open(ServerOptions::default(), &authority, context).await.unwrap();
-            let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-            let cluster = Cluster { client: Client::new(router.clone(), "default"), router };
+            let cluster = Cluster(Site::open(seed, &network.time().clock()).await);
+            network.serve(name, cluster.router());
             for crd in crds() {
                 cluster.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await;
             }
             cluster.create("/api/v1/namespaces", json!({"metadata": {"name": "avi-system"}})).await;
             for path in [CLUSTERS, CONFIGS, POLICIES] {
-                cluster.until(path, |list| list.is_some()).await;
+                cluster.until_there(path).await;
             }
             clusters.insert((*name).to_owned(), cluster);
         }
-        let mut wires = BTreeMap::new();
-        for from in names {
-            for to in names {
-                wires.insert(((*from).to_owned(), (*to).to_owned()), Wire::new());
-            }
-        }
-        World { clusters, wires, federators: BTreeMap::new(), now: Clock::new(now) }
+        World { network, clusters, federators: BTreeMap::new() }
     }
 
     /// A federation of clusters that know each other; the first leads, and every federator runs.
-    pub(crate) async fn federation(names: &[&str]) -> World {
-        let mut world = World::bare(names).await;
+    async fn federation(mut world: World, names: &[&str]) -> World {
         for (number, name) in names.iter().enumerate() {
             let cluster = &world.clusters[*name];
             cluster.create("/api/v1/namespaces/avi-system/secrets", secret(names)).await;
@@ -110,7 +100,11 @@ impl World {
 
     /// The same, with a GSLBConfig and a policy that have arrived everywhere.
     pub(crate) async fn settled(names: &[&str]) -> World {
-        let world = World::federation(names).await;
+        World::settled_with(names, 0, &Trace::default()).await
+    }
+
+    pub(crate) async fn settled_with(names: &[&str], seed: u64, trace: &Trace) -> World {
+        let world = World::federation(World::simulated(names, seed, trace).await, names).await;
         world.at(names[0]).create(CONFIGS, config("gc-1", 1800)).await;
         world.at(names[0]).create(POLICIES, policy("global-gdp", 10)).await;
         world.equal(names[0]).await;
@@ -122,31 +116,12 @@ impl World {
         &self.clusters[name]
     }
 
-    pub(crate) fn wire(&self, from: &str, to: &str) -> &Arc<Wire> {
-        &self.wires[&(from.to_owned(), to.to_owned())]
-    }
-
-    /// Changes the way between two clusters, in both directions.
-    pub(crate) fn set_way(&self, one: &str, other: &str, way: Way) {
-        self.wire(one, other).way.send_replace(way);
-        self.wire(other, one).way.send_replace(way);
-    }
-
-    /// Changes every way to and from a cluster; its own federator still reaches it.
-    pub(crate) fn set_ways(&self, name: &str, way: Way) {
-        for other in self.clusters.keys().filter(|other| *other != name) {
-            self.set_way(name, other, way);
-        }
-    }
-
     /// Starts the federator beside a cluster.
     pub(crate) fn start(&mut self, name: &str) {
-        let fuse = Arc::new(Fuse::default());
-        let members: BTreeMap<String, Client> = self
-            .clusters
-            .iter()
-            .map(|(to, cluster)| (to.clone(), self.wire(name, to).client(&cluster.router, &fuse)))
-            .collect();
+        let fuse = self.network.fuse(name);
+        fuse.renew();
+        let members: BTreeMap<String, Client> =
+            self.clusters.keys().map(|to| (to.clone(), self.network.client(name, to))).collect();
         let own = members[name].clone();
         // A kubeconfig leads to the cluster that its server names, which a rotation may change.
         let connect: Connect = Arc::new(move |kubeconfig, _| {
@@ -155,17 +130,17 @@ impl World {
             let client = members.get(server.trim_start_matches("https://")).cloned();
             Box::pin(async move { client.ok_or_else(|| format!("{server:?} leads nowhere")) })
         });
-        let config = Config::new(Options::default(), own, connect, self.now.clone());
+        let config = Config::new(Options::default(), own, connect, self.network.time().clock());
         let lead = config.lead();
         let (stop, stopped) = oneshot::channel();
-        let blown = fuse.clone();
         let task = tokio::spawn(async move {
             tokio::select! {
+                biased;
+                () = fuse.blown() => {}
                 () = config.run(async { drop(stopped.await) }) => {}
-                () = blown.blown.notified() => {}
             }
         });
-        self.federators.insert(name.to_owned(), Federator { stop, task, lead, fuse });
+        self.federators.insert(name.to_owned(), Federator { stop, task, lead });
     }
 
     /// Ends a federator in good order.
@@ -184,12 +159,8 @@ impl World {
         }
     }
 
-    pub(crate) fn fuse(&self, name: &str) -> &Fuse {
-        &self.federators[name].fuse
-    }
-
-    pub(crate) fn runs(&self, name: &str) -> bool {
-        self.federators.contains_key(name)
+    pub(crate) fn fuse(&self, name: &str) -> Fuse {
+        self.network.fuse(name)
     }
 
     pub(crate) fn leads(&self, name: &str) -> bool {
@@ -235,43 +206,29 @@ impl World {
 
     /// All that federators wrote.
     pub(crate) fn told(&self) -> String {
-        let mut told = String::new();
-        for ((from, to), wire) in &self.wires {
-            for write in wire.writes() {
-                told.push_str(&format!("{from} to {to}: {write}\n"));
-            }
-        }
-        told
+        self.network.trace().writes().iter().map(|write| format!("{write}\n")).collect()
     }
 
     /// Everything that was written by federators to clusters other than their own.
     pub(crate) fn written_to_others(&self, from: &str) -> Vec<String> {
-        let others = self.wires.iter().filter(|((one, to), _)| one == from && to != from);
-        others.flat_map(|(_, wire)| wire.writes()).collect()
+        let writes = self.network.trace().writes();
+        let others = writes.iter().filter(|write| write.from == from && write.to != from);
+        others.map(ToString::to_string).collect()
     }
 
     /// Lets time pass and sees that nobody writes anything any more.
     pub(crate) async fn rest(&self) {
-        for _ in 0..10 {
-            let before = self.told();
-            tokio::time::sleep(QUIET).await;
-            if self.told() == before {
-                return;
-            }
-        }
-        panic!("no rest: {}", self.told());
+        self.network.until_quiet(QUIET).await;
     }
 }
 
-impl Cluster {
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, kube::Error> {
-        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
-        let request =
-            Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap();
-        self.client.request(request).await
-    }
+/// One in so many requests fails, and of those that write, one in so many takes place and its answer is lost.
+pub(crate) fn faulty(one_in: u32) -> [Fault; 5] {
+    let refuse = |code| Fault::Refuse { what: Requests::Any, code, one_in: 4 * one_in };
+    [refuse(503), refuse(500), refuse(429), refuse(409), Fault::Lose { one_in: 2 * one_in }]
+}
 
+impl Cluster {
     pub(crate) async fn try_create(&self, path: &str, object: Value) -> Result<Value, String> {
         let made = self.call(Method::POST, path, Some(&object)).await;
         made.map_err(|error| match error {
@@ -280,41 +237,12 @@ impl Cluster {
         })
     }
 
-    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
-        self.try_create(path, object).await.unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
-        self.call(Method::PATCH, path, Some(&patch)).await.unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
+    /// Deletes what may be gone already.
     pub(crate) async fn delete(&self, path: &str) {
         match self.call(Method::DELETE, path, None).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => panic!("{path}: {error}"),
-        }
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        get_with(&self.client, path).await
-    }
-
-    pub(crate) async fn items(&self, path: &str) -> Vec<Value> {
-        let list = self.get(path).await.expect("the list is served");
-        list["items"].as_array().unwrap().clone()
-    }
-
-    /// Waits until an object is as it should be; `None` stands for its absence.
-    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
-        let deadline = Instant::now() + LONG;
-        loop {
-            let object = self.get(path).await;
-            if wanted(object.as_ref()) {
-                return object;
-            }
-            assert!(Instant::now() < deadline, "{path} stays {object:#?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -353,14 +281,6 @@ impl Cluster {
             }
         }
         carried
-    }
-}
-
-pub(crate) async fn get_with(client: &Client, path: &str) -> Option<Value> {
-    match client.request(Request::get(path).body(Vec::new()).unwrap()).await {
-        Ok(object) => Some(object),
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
-        Err(error) => panic!("{path}: {error}"),
     }
 }
 

@@ -7,4 +7,3 @@ mod further;
 mod harness;
 mod schedules;
 mod suite;
-mod wire;

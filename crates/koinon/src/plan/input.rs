@@ -22,7 +22,7 @@ pub(super) struct Input {
 
 /// Input that cannot be planned, as a sentence with the fix. The program then ends with 2.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadInput(String);
+pub(crate) struct BadInput(pub(super) String);
 
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

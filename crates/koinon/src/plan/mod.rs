@@ -1,28 +1,25 @@
 //! `koinon plan`: where the replicas of a workload go, what moves, and why.
 //!
-//! Offline it needs nothing but a file or flags. A live workload, `deployment/NAME`, will come in here as one more
-//! way to an [`Input`].
+//! Offline it needs nothing but a file or flags. Of a live workload, `deployment/NAME`, it tells what the role would decide.
 
 mod input;
+mod live;
 mod output;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use koinon_workloads::planner;
 
 pub(crate) use input::BadInput;
 
 use self::input::Input;
-use crate::args;
+use crate::{args, host};
 
 pub(crate) fn run(args: args::Plan) -> anyhow::Result<()> {
     if let Some(workload) = &args.workload {
-        bail!(
-            "{workload} is a workload of a federation, and this version plans only what it is given: use -f FILE, or \
-             --replicas and --clusters"
-        );
+        return write(&host::runtime()?.block_on(live::run(workload, &args))?);
     }
     let text = args.file.as_deref().map(read).transpose()?;
     let given = Input::new(text.as_deref(), &args)?;
@@ -32,13 +29,17 @@ pub(crate) fn run(args: args::Plan) -> anyhow::Result<()> {
     }
     let plan = planner::plan(&asked.workload(), &asked.candidates);
     let text = match args.output {
-        args::Output::Json => output::json(&plan)?,
-        args::Output::Yaml => output::yaml(&plan)?,
+        args::Output::Json => output::json(&plan, &[])?,
+        args::Output::Yaml => output::yaml(&plan, &[])?,
         args::Output::Table => {
             let hypothetical = !args.lose.is_empty() || !args.weight.is_empty();
             output::table(&plan, &output::before(&given, hypothetical), given.replicas)
         }
     };
+    write(&text)
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

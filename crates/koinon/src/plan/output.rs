@@ -1,12 +1,12 @@
 //! A plan for people and for programs.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use koinon_workloads::planner::{self, Plan};
 use serde::Serialize;
 
 use super::input::Input;
+use crate::table;
 
 /// The answer as programs read it.
 #[derive(Debug, Serialize)]
@@ -15,10 +15,20 @@ struct Answer<'a> {
     overflow: BTreeMap<&'a str, i64>,
     unplaced: i64,
     why: BTreeMap<&'a str, String>,
+    #[serde(skip_serializing_if = "<[Step]>::is_empty")]
+    steps: &'a [Step],
 }
 
-impl<'a> From<&'a Plan> for Answer<'a> {
-    fn from(plan: &'a Plan) -> Self {
+/// Clusters that are updated at the same time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Step {
+    pub(super) clusters: Vec<String>,
+    /// How many replicas they have together.
+    pub(super) replicas: i64,
+}
+
+impl<'a> Answer<'a> {
+    fn new(plan: &'a Plan, steps: &'a [Step]) -> Self {
         let shares = || plan.clusters.iter().map(|(name, share)| (name.as_str(), share));
         Answer {
             replicas: shares().map(|(name, share)| (name, share.replicas)).collect(),
@@ -28,16 +38,30 @@ impl<'a> From<&'a Plan> for Answer<'a> {
                 .collect(),
             unplaced: plan.unplaced,
             why: shares().map(|(name, share)| (name, share.reason.to_string())).collect(),
+            steps,
         }
     }
 }
 
-pub(super) fn json(plan: &Plan) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(&Answer::from(plan))? + "\n")
+pub(super) fn json(plan: &Plan, steps: &[Step]) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(&Answer::new(plan, steps))? + "\n")
 }
 
-pub(super) fn yaml(plan: &Plan) -> anyhow::Result<String> {
-    Ok(serde_saphyr::to_string(&Answer::from(plan))?)
+pub(super) fn yaml(plan: &Plan, steps: &[Step]) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(&Answer::new(plan, steps))?)
+}
+
+/// The steps of an update, one row each.
+pub(super) fn steps(steps: &[Step]) -> String {
+    let head = ["STEP", "CLUSTERS", "REPLICAS"].map(str::to_owned).to_vec();
+    let row = |(at, step): (usize, &Step)| {
+        vec![(at + 1).to_string(), step.clusters.join(" "), step.replicas.to_string()]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(steps.iter().enumerate().map(row)).collect();
+    format!(
+        "\nThe update passes over the clusters in this order, each step once the one before is done:\n{}",
+        table::table(&rows)
+    )
 }
 
 /// What a plan is compared with: what runs, or else, for a what-if, what would run without it.
@@ -77,21 +101,7 @@ pub(super) fn table(plan: &Plan, before: &Option<BTreeMap<String, i64>>, replica
 
     let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     lines.extend(rows.into_values());
-    let columns = lines[0].len();
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        for (at, cell) in line.iter().enumerate() {
-            if at + 1 == columns {
-                text.push_str(cell);
-            } else {
-                // Writing into a String cannot fail.
-                let _ = write!(text, "{cell:width$}   ", width = widths[at]);
-            }
-        }
-        text.push('\n');
-    }
+    let mut text = table::table(&lines);
     let placed = replicas - plan.unplaced;
     match plan.unplaced {
         0 => text.push_str(&format!("\nAll {replicas} replicas have a cluster.\n")),
@@ -124,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_answer_for_programs() {
-        let answer: serde_json::Value = serde_json::from_str(&json(&plan(FULL).1).unwrap()).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&json(&plan(FULL).1, &[]).unwrap()).unwrap();
         assert_eq!(answer["replicas"], serde_json::json!({"A": 22, "B": 22, "C": 6}));
         assert_eq!(answer["overflow"], serde_json::json!({"C": 11}));
         assert_eq!(answer["unplaced"], 0);
@@ -132,7 +142,7 @@ mod tests {
             answer["why"]["C"],
             "6 for its weight of 1 in 3; it has room for 6; 11 more would go there"
         );
-        let yaml: serde_json::Value = serde_saphyr::from_str(&yaml(&plan(FULL).1).unwrap()).unwrap();
+        let yaml: serde_json::Value = serde_saphyr::from_str(&yaml(&plan(FULL).1, &[]).unwrap()).unwrap();
         assert_eq!(yaml, answer);
     }
 

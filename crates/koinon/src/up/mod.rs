@@ -41,7 +41,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
     let ground = Ground { authority: authority.clone(), context, port: address.port() };
 
     let place = |name: &str| folder.path().join("members").join(name);
-    let kept = Kept::Whole(Arc::new(args.nodes.settings()));
+    let kept = Kept::Whole(Arc::new(args.nodes.settings(args.members.0.len())));
     let federation = Site::new(FEDERATION, folder.path().join(FEDERATION), Kept::Bare, &ground);
     let members: Vec<_> =
         args.members.0.iter().map(|name| Site::new(name, place(name), kept.clone(), &ground)).collect();

@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 pub(crate) enum Written {
     Service,
     Slice,
+    /// A ServiceImport, or the status of a ServiceExport.
+    Import,
 }
 
 /// How a write ended.

@@ -9,6 +9,7 @@
 //! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
 //! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
+//! - [`mcs`] does the same for the Multi-Cluster Services API, in the way that that wants it.
 //! - [`control`] watches, has plans made and does them.
 
 pub mod address;
@@ -17,6 +18,7 @@ pub mod endpoints;
 pub mod external_dns;
 pub mod joining;
 pub mod machines;
+pub mod mcs;
 mod metrics;
 pub mod model;
 pub mod packing;

@@ -321,7 +321,7 @@ fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Sit
 }
 
 /// The EndpointSlices that should be there, by name.
-fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
+pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
     let mut slices = BTreeMap::new();
     for (member, reached) in members.iter().zip(reached) {
         let source = &member.source;

@@ -7,11 +7,15 @@ use k8s_openapi::api::discovery::v1::{
     self, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use koinon_api::names::network::{FEDERATED_SERVICE, SOURCE_CLUSTER, SOURCE_SERVICE, VM_SERVICE};
+use koinon_api::names::network::{
+    FEDERATED_SERVICE, MCS_SERVICE_NAME, MCS_SOURCE_CLUSTER, SERVICE_IMPORT, SOURCE_CLUSTER, SOURCE_SERVICE,
+    VM_SERVICE,
+};
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use serde_json::{Value, json};
 
+use super::address::is_label_value;
 use super::external_dns::Changes;
 use super::model::{Endpoint, Protocol, Slice, SlicePort};
 use super::packing::short;
@@ -142,6 +146,36 @@ fn machine_ports(ports: &[(String, Protocol, u16)]) -> Value {
     ports.collect()
 }
 
+/// The Service behind an import, from which it has its addresses.
+pub fn derived_service(key: &Key, import: &str, shape: &Shape, headless: bool) -> Service {
+    let mut spec = spec(shape);
+    spec["ipFamilyPolicy"] = json!("PreferDualStack");
+    if headless {
+        spec["clusterIP"] = json!("None");
+    }
+    if shape.ports.is_empty() {
+        spec["ports"] = Value::Null;
+    }
+    read(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "namespace": key.namespace, "name": key.name,
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {SERVICE_IMPORT: import},
+        },
+        "spec": without_nulls(spec),
+    }))
+}
+
+/// The merge patch that makes such a Service be so, if it is still this very one.
+pub fn derived_patch(uid: &str, version: &str, shape: &Shape) -> Value {
+    let mut spec = spec(shape);
+    for never in ["selector", "externalIPs"] {
+        spec[never] = Value::Null;
+    }
+    json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": spec})
+}
+
 /// A generated EndpointSlice; `over` is the one that it replaces.
 pub fn slice(
     manager: Manager,
@@ -150,12 +184,20 @@ pub fn slice(
     owner: &str,
     over: Option<(&str, &str)>,
 ) -> EndpointSlice {
-    let labels = BTreeMap::from([
+    let mut labels = BTreeMap::from([
         (SERVICE_NAME.to_owned(), key.name.clone()),
         (SLICE_MANAGED_BY.to_owned(), manager.as_str().to_owned()),
         (MANAGED_BY.to_owned(), MANAGER.to_owned()),
         (FROM.to_owned(), short(&[slice.cluster.as_str()])),
     ]);
+    if manager == Manager::Imports {
+        // The member has the name of the import: exports choose no names.
+        let import = slice.service.rsplit('/').next().unwrap_or_default();
+        labels.insert(MCS_SERVICE_NAME.to_owned(), import.to_owned());
+        if is_label_value(slice.cluster.as_str()) {
+            labels.insert(MCS_SOURCE_CLUSTER.to_owned(), slice.cluster.to_string());
+        }
+    }
     let annotations = BTreeMap::from([
         (SOURCE_CLUSTER.to_owned(), slice.cluster.to_string()),
         (SOURCE_SERVICE.to_owned(), slice.service.clone()),

@@ -1,5 +1,6 @@
 //! Whole federations in one process under a paused clock: what users do, and what then is in every cluster.
 
+mod exporting;
 mod harness;
 mod leading;
 mod machines;

@@ -23,9 +23,9 @@ impl Dice {
     }
 }
 
-/// How many schedules to run: 300, or as many as `KOINON_SCHEDULES` says.
+/// How many schedules to run: a hundred, or as many as `KOINON_SCHEDULES` says.
 fn schedules() -> u64 {
-    std::env::var("KOINON_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+    std::env::var("KOINON_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,7 +49,7 @@ impl Wire {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let path = request.uri().path();
-        if request.method() != Method::GET && (path.contains("/services") || path.contains("/endpointslices"))
+        if request.method() != Method::GET && (path.contains("/service") || path.contains("/endpointslices"))
         {
             self.log.0.lock().push(format!("{} {} {path}", self.name, request.method()));
         }

@@ -49,6 +49,7 @@ impl Pipeline {
             let what = if count == 1 { "deletion of a copy is" } else { "deletions of copies are" };
             self.reporter.problem("DeletionsHeld", format!("{count} {what} held: {why}{advice}"));
             tokio::select! {
+                biased;
                 () = self.gate.changed() => {}
                 Ok(()) = confirmed.changed() => {}
                 () = tokio::time::sleep(LOOK_AGAIN) => {}

@@ -76,6 +76,7 @@ impl Pipeline {
         let [down, up] = &self.lanes;
         let limit = self.options.writes;
         tokio::select! {
+            biased;
             never = follow(self.up.source(self.options.resync), |news| self.hear(&self.up, &self.up_link, news)) => match never {},
             never = follow(self.down.source(self.options.resync), |news| self.hear(&self.down, &self.down_link, news)) => match never {},
             never = work(&down.queue, limit, |key| self.work_down(key)) => match never {},

@@ -38,7 +38,7 @@ async fn spec_labels_and_annotations_go_down_and_status_goes_up() {
     assert_eq!(copy["metadata"]["labels"], json!({"b": "2"}));
     assert_eq!(copy["status"]["phase"], "Up", "the copy's status is its own");
     world.rest().await;
-    let (down, up) = (world.robot.weather.writes(), world.cloud.weather.writes());
+    let (down, up) = (world.robot.writes(), world.cloud.writes());
     assert_eq!((down.len(), up.len()), (2, 1), "{down:#?} {up:#?}");
 }
 
@@ -119,7 +119,7 @@ async fn only_what_carries_the_robots_name() {
     world.robot.until_there(&toy("own")).await;
     world.rest().await;
     let names: Vec<_> =
-        world.robot.list(TOYS).await.iter().map(|toy| toy["metadata"]["name"].clone()).collect();
+        world.robot.items(TOYS).await.iter().map(|toy| toy["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["local", "own"]);
     // A stripped label is put back.
     world.robot.patch(&toy("own"), json!({"metadata": {"labels": {ROBOT: null}}})).await;
@@ -199,7 +199,7 @@ async fn what_a_server_makes_of_a_copy_is_not_fought() {
     let copy = world.robot.until_there(&toy("ball")).await;
     assert_eq!(copy["spec"], json!({"size": 1, "shape": "round"}));
     world.rest().await;
-    assert_eq!(world.robot.weather.writes().len(), 1, "{:#?}", world.robot.weather.writes());
+    assert_eq!(world.robot.writes().len(), 1, "{:#?}", world.robot.writes());
     // What somebody changes there is still put right.
     world.robot.patch(&toy("ball"), json!({"spec": {"size": 5}})).await;
     world.robot.until(&toy("ball"), |ball| ball.is_some_and(|ball| ball["spec"]["size"] == 1)).await;

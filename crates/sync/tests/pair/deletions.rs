@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use koinon_simulation::{Fault, Requests};
 use serde_json::{Value, json};
 
-use crate::weather::Sky;
 use crate::world::{CRD, Cluster, TOYS, Toys, World, made, toy};
 
 const CONFIRM: &str = "koinon.dev/confirm-deletes";
@@ -148,7 +148,7 @@ async fn another_cloud_behind_the_same_address_deletes_nothing() {
     until_count(&world.robot, 2).await;
     world.rest().await;
     world.stop().await;
-    world.cloud = Cluster::new(7).await;
+    world.cloud = Cluster::open(&world.network, "cloud", 7).await;
     world.cloud.define(&Toys::plain()).await;
     world.start();
     let told = world.robot.until_told("DeletionsHeld").await;
@@ -188,8 +188,9 @@ async fn a_crd_that_vanishes_upstream_takes_no_copies_with_it() {
 async fn nothing_is_deleted_before_the_cloud_was_listed() {
     let mut world = World::with(&Toys::plain()).await;
     fill(&world.robot, 3).await;
-    for sky in [Sky::Cut, Sky::Silent, Sky::Unknown] {
-        world.cloud.weather.turn(sky);
+    let unknown = Fault::Refuse { what: Requests::Any, code: 401, one_in: 1 };
+    for fault in [Fault::Cut, Fault::Hang, unknown] {
+        world.cloud.turn(&[fault]);
         world.start();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         until_count(&world.robot, 3).await;

@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
+use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
-use crate::weather::Sky;
-use crate::world::{Cluster, TOYS, Toys, World, made, toy};
+use crate::world::{TOYS, Toys, World, made, toy};
 
-/// Edits on both sides during the weather; both arrive afterwards, without a restart.
-async fn passes(cloud: Sky, robot: Sky) {
+const UNKNOWN: Fault = Fault::Refuse { what: Requests::Any, code: 401, one_in: 1 };
+
+/// Edits on both sides during the faults; both arrive afterwards, without a restart.
+async fn passes(cloud: &[Fault], robot: &[Fault]) {
     let world = World::running(&Toys::plain()).await;
     world.cloud.create(TOYS, made("ball", json!({}), json!({"size": 1}))).await;
     world.cloud.create(TOYS, made("cube", json!({}), json!({"size": 1}))).await;
     world.robot.until_there(&toy("ball")).await;
     world.robot.until_there(&toy("cube")).await;
-    world.cloud.weather.turn(cloud);
-    world.robot.weather.turn(robot);
+    world.cloud.turn(cloud);
+    world.robot.turn(robot);
     tokio::time::sleep(Duration::from_secs(10)).await;
     world.cloud.patch(&toy("ball"), json!({"spec": {"size": 2}})).await;
     world.robot.patch(&format!("{}/status", toy("ball")), json!({"status": {"phase": "Alone"}})).await;
@@ -37,28 +39,47 @@ async fn passes(cloud: Sky, robot: Sky) {
 
 #[tokio::test(start_paused = true)]
 async fn hours_without_a_link() {
-    passes(Sky::Cut, Sky::Clear).await;
-    passes(Sky::Silent, Sky::Clear).await;
-    passes(Sky::Clear, Sky::Cut).await;
+    passes(&[Fault::Cut], &[]).await;
+    passes(&[Fault::Hang], &[]).await;
+    passes(&[], &[Fault::Cut]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_that_stall_while_writes_work() {
-    passes(Sky::Stalled, Sky::Clear).await;
-    passes(Sky::Clear, Sky::Stalled).await;
+    passes(&[Fault::StallWatches], &[]).await;
+    passes(&[], &[Fault::StallWatches]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_know_us_for_a_while() {
-    passes(Sky::Unknown, Sky::Clear).await;
-    passes(Sky::Clear, Sky::Unknown).await;
+    passes(&[UNKNOWN], &[]).await;
+    passes(&[], &[UNKNOWN]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn conflicts_losses_and_failures() {
-    passes(Sky::Conflicts, Sky::Conflicts).await;
-    passes(Sky::Forgetful, Sky::Forgetful).await;
-    passes(Sky::Flaky, Sky::Flaky).await;
+    let writes = |code| Fault::Refuse { what: Requests::Writes, code, one_in: 2 };
+    let any = |code| Fault::Refuse { what: Requests::Any, code, one_in: 6 };
+    for faults in [
+        &[writes(409)][..],
+        &[Fault::Lose { one_in: 2 }],
+        &[any(500), any(503), any(429), any(504)],
+        &[Fault::Delay(Duration::from_secs(4)), writes(409)],
+    ] {
+        passes(faults, faults).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_break_are_late_or_lose_what_they_should_show() {
+    for faults in [
+        &[Fault::CutWatches { after: 1 }][..],
+        &[Fault::MissEvents { after: 1 }],
+        &[Fault::Stale(Duration::from_secs(40))],
+        &[Fault::Refuse { what: Requests::Watches, code: 410, one_in: 1 }],
+    ] {
+        passes(faults, faults).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +87,7 @@ async fn a_stalled_watch_is_noticed_and_resync_finds_what_it_missed() {
     let world = World::running(&Toys::plain()).await;
     world.cloud.create(TOYS, made("ball", json!({}), json!({"size": 1}))).await;
     world.robot.until_there(&toy("ball")).await;
-    world.cloud.weather.turn(Sky::Stalled);
+    world.cloud.turn(&[Fault::StallWatches]);
     world.cloud.patch(&toy("ball"), json!({"spec": {"size": 2}})).await;
     // Watches stay dead, but lists work.
     world.robot.until(&toy("ball"), |ball| ball.is_some_and(|ball| ball["spec"]["size"] == 2)).await;
@@ -105,10 +126,7 @@ async fn two_clusters_with_one_name_notice_each_other() {
     let progress = first.cloud.until_there(lease).await;
     let text = progress["metadata"]["annotations"]["koinon.dev/sync"].as_str().unwrap();
     assert!(serde_json::from_str::<serde_json::Value>(text).unwrap()["pending"].is_number(), "{text}");
-    let mut second = World::empty().await;
-    second.cloud = first.cloud.clone();
-    second.robot = Cluster::new(9).await;
-    second.robot.define(&Toys::plain()).await;
+    let mut second = first.beside(&Toys::plain()).await;
     second.start();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(second.handle.as_ref().unwrap().view().rival.is_some(), "the newcomer waits");
@@ -130,10 +148,7 @@ async fn two_clusters_with_one_name_notice_each_other() {
 #[tokio::test(start_paused = true)]
 async fn two_robots_that_report_on_one_object_come_to_a_near_rest() {
     let first = World::running(&Toys::plain()).await;
-    let mut second = World::empty().await;
-    second.cloud = first.cloud.clone();
-    second.robot = Cluster::new(9).await;
-    second.robot.define(&Toys::plain()).await;
+    let mut second = first.beside(&Toys::plain()).await;
     second.options.robot = "r2".into();
     second.start();
     first.cloud.create(TOYS, made("ball", json!({}), json!({}))).await;
@@ -144,6 +159,45 @@ async fn two_robots_that_report_on_one_object_come_to_a_near_rest() {
     // Events go after an hour, so this is looked for first.
     first.robot.until_told("StatusContested").await;
     tokio::time::sleep(Duration::from_secs(8 * 3600)).await;
-    let writes = first.cloud.weather.writes().len();
+    let writes = first.cloud.writes().len();
     assert!(writes < 60, "{writes} writes in a working day");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cloud_sees_how_a_robot_is_whatever_its_clock_says() {
+    let mut world = World::with(&Toys::plain()).await;
+    world.skew = jiff::SignedDuration::from_hours(-50_000);
+    world.start();
+    world.cloud.create(TOYS, made("ball", json!({}), json!({"size": 1}))).await;
+    world.robot.until_there(&toy("ball")).await;
+    world.rest().await;
+    let seen = async || {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/koinon-system/leases";
+        let leases: Vec<_> = world
+            .cloud
+            .items(path)
+            .await
+            .into_iter()
+            .map(|item| serde_json::from_value(item).unwrap())
+            .collect();
+        let now = world.cloud.clock().now();
+        let robots = koinon_sync::seen_from_cloud(now, &leases);
+        assert_eq!(robots.len(), 1, "{robots:#?}");
+        robots[0].cells(now)
+    };
+    let cells = seen().await;
+    assert_eq!(cells[..2], ["r1", "Connected"]);
+    assert_eq!(cells[3..], ["1", "0", "-", "0", "0"], "{cells:?}");
+    // What is stuck beside the robot is seen from the cloud.
+    world.robot.turn(&[Fault::Refuse { what: Requests::Writes, code: 503, one_in: 1 }]);
+    world.cloud.patch(&toy("ball"), json!({"spec": {"size": 2}})).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let cells = seen().await;
+    assert_eq!((&cells[4][..], &cells[6][..]), ("1", "1"), "{cells:?}");
+    assert_ne!(cells[5], "-", "{cells:?}");
+    // And then it falls silent.
+    world.cloud.turn(&[Fault::Hang]);
+    tokio::time::sleep(Duration::from_secs(7300)).await;
+    let cells = seen().await;
+    assert_eq!((&cells[1][..], &cells[2][..]), ("Silent", "2h ago"), "{cells:?}");
 }

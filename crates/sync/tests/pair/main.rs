@@ -5,5 +5,5 @@ mod deletions;
 mod links;
 mod running;
 mod storms;
-mod weather;
+mod traps;
 mod world;

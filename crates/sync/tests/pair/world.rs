@@ -1,121 +1,84 @@
 //! A cloud and a robot, each with its own API server, and a syncer between them.
 
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
-use http::{Method, Request};
-use jiff::{SignedDuration, Timestamp};
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options as ServerOptions, Server};
-use koinon_control::Clock;
+use jiff::SignedDuration;
+use koinon_simulation::{Fault, Network, Site, Trace, Write};
 use koinon_sync::{Access, Handle, Options, Sync};
-use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-use crate::weather::{Sky, Weather};
 
 /// Long enough for everything that a syncer does by itself.
 const LONG: Duration = Duration::from_secs(900);
 
 pub(crate) const RESYNC: Duration = Duration::from_secs(300);
 
-/// One API server.
+/// Whose requests meet faults.
+pub(crate) const SYNCER: &str = "syncer";
+
+/// One side: its API server, and the syncer's way to it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    /// Straight to the server: what the tests do and see.
-    client: Client,
-    router: axum::Router,
-    pub(crate) weather: Arc<Weather>,
+    site: Site,
+    network: Network,
+    name: &'static str,
+}
+
+impl Deref for Cluster {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 impl Cluster {
-    pub(crate) async fn new(seed: u64) -> Cluster {
-        let start = Instant::now();
-        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
-        let context = Context::seeded(seed, now);
-        let authority = Authority::in_memory(&context).unwrap();
-        let server = Server::open(ServerOptions::default(), &authority, context).await.unwrap();
-        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        Cluster { client: Client::new(router.clone(), "default"), router, weather: Weather::clear() }
+    /// A fresh server under this name, instead of any that was there before.
+    pub(crate) async fn open(network: &Network, name: &'static str, seed: u64) -> Cluster {
+        Cluster::skewed(network, name, seed, SignedDuration::ZERO).await
     }
 
-    pub(crate) fn through(&self) -> Client {
-        self.weather.client(self.router.clone())
+    pub(crate) async fn skewed(
+        network: &Network,
+        name: &'static str,
+        seed: u64,
+        skew: SignedDuration,
+    ) -> Cluster {
+        let site = Site::open(seed, &network.time().skewed(skew)).await;
+        network.serve(name, site.router());
+        Cluster { site, network: network.clone(), name }
     }
 
-    pub(crate) async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, kube::Error> {
-        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
-        let request =
-            Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap();
-        self.client.request(request).await
+    /// The same server, seen from another network.
+    fn seen_from(&self, network: &Network) -> Cluster {
+        network.serve(self.name, self.router());
+        Cluster { network: network.clone(), ..self.clone() }
     }
 
-    pub(crate) async fn create(&self, path: &str, object: Value) -> Value {
-        self.call(Method::POST, path, Some(&object)).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
-        self.call(Method::PATCH, path, Some(&patch)).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    /// This goes wrong from now on between the syncer and this side.
+    pub(crate) fn turn(&self, faults: &[Fault]) {
+        self.network.set(SYNCER, self.name, faults);
     }
 
-    pub(crate) async fn delete(&self, path: &str) {
-        self.call(Method::DELETE, path, None).await.unwrap_or_else(|error| panic!("{path}: {error}"));
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        match self.call(Method::GET, path, None).await {
-            Ok(object) => Some(object),
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            Err(error) => panic!("{path}: {error}"),
-        }
-    }
-
-    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
-        let list = self.get(path).await.expect("the list is served");
-        list["items"].as_array().cloned().unwrap_or_default()
-    }
-
-    /// Waits until an object is as it should be; `None` stands for its absence.
-    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
-        let deadline = Instant::now() + LONG;
-        loop {
-            let object = self.get(path).await;
-            if wanted(object.as_ref()) {
-                return object;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "{path} stays {object:#?}\nwrites: {:#?}",
-                self.weather.writes()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    pub(crate) async fn until_there(&self, path: &str) -> Value {
-        self.until(path, |object| object.is_some()).await.expect("it is there")
-    }
-
-    pub(crate) async fn until_gone(&self, path: &str) {
-        self.until(path, |object| object.is_none()).await;
+    /// What the syncer sent here to change objects, apart from what it writes about itself.
+    pub(crate) fn writes(&self) -> Vec<Write> {
+        let mut writes = self.network.trace().writes();
+        writes.retain(|write| write.to == self.name);
+        writes
     }
 
     /// Waits until an event with this reason was told, and gives back what it says.
     pub(crate) async fn until_told(&self, reason: &str) -> String {
         let deadline = Instant::now() + LONG;
         loop {
-            let events = self.list("/api/v1/events").await;
+            let events = self.items("/api/v1/events").await;
             if let Some(event) = events.iter().find(|event| event["reason"] == reason) {
                 assert_eq!(event["type"], "Warning");
                 return event["message"].as_str().unwrap().to_owned();
@@ -127,7 +90,7 @@ impl Cluster {
 
     /// Makes a CRD.
     pub(crate) async fn define(&self, toys: &Toys) {
-        self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", toys.crd()).await;
+        self.create(CRDS, toys.crd()).await;
     }
 }
 
@@ -140,6 +103,7 @@ pub(crate) struct Toys {
     pub(crate) versions: Vec<&'static str>,
 }
 
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.play.io";
 pub(crate) const SOURCE: &str = "cr-syncer.cloudrobotics.com/spec-source";
 pub(crate) const FILTER: &str = "cr-syncer.cloudrobotics.com/filter-by-robot-name";
@@ -166,7 +130,7 @@ impl Toys {
         Toys::new(json!({SOURCE: "robot"}))
     }
 
-    fn crd(&self) -> Value {
+    pub(crate) fn crd(&self) -> Value {
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let versions: Vec<Value> = self
             .versions
@@ -212,6 +176,7 @@ pub(crate) fn made(name: &str, metadata: Value, spec: Value) -> Value {
 
 /// A cloud, a robot and a syncer.
 pub(crate) struct World {
+    pub(crate) network: Network,
     pub(crate) cloud: Cluster,
     pub(crate) robot: Cluster,
     pub(crate) options: Options,
@@ -219,6 +184,20 @@ pub(crate) struct World {
     /// By how much the syncer's clock is wrong.
     pub(crate) skew: SignedDuration,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+/// By how much the clocks of the cloud, the robot and the syncer are wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Skew {
+    pub(crate) cloud: SignedDuration,
+    pub(crate) robot: SignedDuration,
+    pub(crate) syncer: SignedDuration,
+}
+
+/// Objects that somebody synced: not what a syncer writes about itself.
+fn is_synced(write: &Write) -> bool {
+    let aside = ["/leases", "/events", "/configmaps", "customresourcedefinitions/"];
+    write.path != "/api/v1/namespaces" && !aside.iter().any(|aside| write.path.contains(aside))
 }
 
 impl World {
@@ -231,14 +210,25 @@ impl World {
     }
 
     pub(crate) async fn empty() -> World {
-        World {
-            cloud: Cluster::new(1).await,
-            robot: Cluster::new(2).await,
-            options: Options { robot: "r1".into(), resync: RESYNC, ..Options::default() },
-            handle: None,
-            skew: SignedDuration::ZERO,
-            running: None,
-        }
+        World::simulated(0, &Trace::default(), Skew::default()).await
+    }
+
+    /// The same for a seed, with wrong clocks.
+    pub(crate) async fn simulated(seed: u64, trace: &Trace, skew: Skew) -> World {
+        let network = Network::new(seed, trace).noting(is_synced);
+        let cloud = Cluster::skewed(&network, "cloud", 1, skew.cloud).await;
+        let robot = Cluster::skewed(&network, "robot", 2, skew.robot).await;
+        let options = Options { robot: "r1".into(), resync: RESYNC, ..Options::default() };
+        World { network, cloud, robot, options, handle: None, skew: skew.syncer, running: None }
+    }
+
+    /// Another robot's cluster, and the cloud of this one.
+    pub(crate) async fn beside(&self, toys: &Toys) -> World {
+        let network = Network::new(0, &Trace::default()).noting(is_synced);
+        let robot = Cluster::open(&network, "robot", 9).await;
+        robot.define(toys).await;
+        let (cloud, options) = (self.cloud.seen_from(&network), self.options.clone());
+        World { network, cloud, robot, options, handle: None, skew: self.skew, running: None }
     }
 
     pub(crate) async fn running(toys: &Toys) -> World {
@@ -249,13 +239,19 @@ impl World {
 
     pub(crate) fn start(&mut self) {
         let (stop, stopped) = oneshot::channel();
-        let (start, skew) = (Instant::now(), self.skew);
-        let clock =
-            Clock::new(move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed() + skew);
-        let (cloud, robot) = (Access::new(self.cloud.through()), Access::new(self.robot.through()));
-        let sync = Sync::new(self.options.clone(), cloud, robot, clock).unwrap();
+        let fuse = self.network.fuse(SYNCER);
+        fuse.renew();
+        let access = |name| Access::new(self.network.client(SYNCER, name));
+        let clock = self.network.time().skewed(self.skew);
+        let sync = Sync::new(self.options.clone(), access("cloud"), access("robot"), clock).unwrap();
         self.handle = Some(sync.handle());
-        let task = tokio::spawn(sync.run(async { drop(stopped.await) }));
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = fuse.blown() => {}
+                () = sync.run(async { drop(stopped.await) }) => {}
+            }
+        });
         self.running = Some((stop, task));
     }
 
@@ -270,27 +266,17 @@ impl World {
     pub(crate) async fn kill(&mut self) {
         let (_stop, task) = self.running.take().expect("a syncer runs");
         task.abort();
-        assert!(task.await.is_err_and(|error| error.is_cancelled()), "it was running");
+        // It may have ended at a request.
+        let ended = task.await.err();
+        assert!(ended.is_none_or(|error| error.is_cancelled()), "it did not panic");
     }
 
     pub(crate) fn clear(&self) {
-        self.cloud.weather.turn(Sky::Clear);
-        self.robot.weather.turn(Sky::Clear);
-    }
-
-    fn writes(&self) -> usize {
-        self.cloud.weather.writes().len() + self.robot.weather.writes().len()
+        self.network.heal();
     }
 
     /// Lets time pass until nothing has been written for three resync periods.
     pub(crate) async fn rest(&self) {
-        for _ in 0..40 {
-            let before = self.writes();
-            tokio::time::sleep(3 * RESYNC + Duration::from_secs(5)).await;
-            if self.writes() == before {
-                return;
-            }
-        }
-        panic!("no rest: {:#?} {:#?}", self.cloud.weather.writes(), self.robot.weather.writes());
+        self.network.until_quiet(3 * RESYNC + Duration::from_secs(5)).await;
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct Controller {
 pub(super) struct Memory {
     record: Record,
     placement: Option<Placement>,
+    /// What members were told, as long as it is not written down: whoever changes the Deployment at that moment must not bring
+    /// back what was decided before.
+    decided: Option<Placement>,
     /// The templates of its revisions, by name.
     pub(super) templates: BTreeMap<String, (Value, rollout::Shadow)>,
 }
@@ -57,7 +60,8 @@ impl Controller {
         let writer = Writer::new(index, hub.ledger.clone(), hub.recorder.clone(), move |key| {
             queue.add((Kind::Deployment, key.clone()));
         });
-        Controller { hub, view, sets, writer, shadows: Ledger::default(), memory: Mutex::default() }
+        let shadows = Ledger::new(hub.options.retry_refused);
+        Controller { hub, view, sets, writer, shadows, memory: Mutex::default() }
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
@@ -109,6 +113,7 @@ impl Controller {
         let wrote = !orders.is_empty();
         if wrote {
             let timer = self.hub.metrics.time(Part::Members);
+            self.remember(&deployment, |memory| memory.decided = Some(decision.placement.clone()));
             self.writer.carry_out(orders).await;
             drop(timer);
             // Whoever changed it meanwhile had it queued again.
@@ -142,14 +147,15 @@ impl Controller {
         let shadows = self.known_shadows(deployment);
         let memory = self.memory.lock().get(&uid).cloned().unwrap_or_default();
         let names: Vec<String> = shadows.iter().map(|shadow| shadow.template.clone()).collect();
-        let before =
-            deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        let said = deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        let said = said.or(memory.placement);
         let members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
         let known = Known {
             members: &members,
             shadows,
             record: read::record(deployment).unwrap_or(memory.record),
-            before: before.or(memory.placement),
+            told: memory.decided.as_ref().and_then(|_| said.clone()),
+            before: memory.decided.or(said),
         };
         let hub = &self.hub;
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
@@ -295,6 +301,7 @@ impl Controller {
         let there = deployment.annotations();
         let differs = annotations.iter().any(|(name, value)| there.get(*name) != value.as_ref());
         if content::is_same_status(&deployment.status, &Some(&status)) && !differs {
+            self.remember(deployment, |memory| memory.decided = None);
             return Ok(());
         }
         let patch = json!({
@@ -305,7 +312,10 @@ impl Controller {
             "status": status,
         });
         let answer = self.hub.patch_status(deployment, patch).await?;
-        self.remember(deployment, |memory| memory.placement = Some(decision.placement.clone()));
+        self.remember(deployment, |memory| {
+            memory.placement = Some(decision.placement.clone());
+            memory.decided = None;
+        });
         let story = story::tell(deployment, &decision.plan);
         for told in decision.told.iter().chain(&story) {
             self.hub.recorder.tell(deployment, told.weight, told.reason, told.message.as_str());

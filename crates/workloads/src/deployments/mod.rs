@@ -21,3 +21,5 @@ mod status;
 mod story;
 
 pub(crate) use self::controller::Controller;
+pub(crate) use self::plan::desired;
+pub(crate) use self::read::hash;

@@ -17,7 +17,9 @@ use super::read;
 use crate::intent::{Intent, intent};
 use crate::metrics::Counts;
 use crate::placing::{Placed, Surge, Wanted, place};
-use crate::rollout::{self, Condition, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View};
+use crate::rollout::{
+    self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
+};
 use crate::story::{self, Told};
 
 /// How things are done.
@@ -32,8 +34,10 @@ pub(super) struct Known<'a> {
     pub(super) members: &'a BTreeMap<String, Seen>,
     pub(super) shadows: Vec<Shadow>,
     pub(super) record: Record,
-    /// Where the replicas were last.
+    /// Where the replicas should be by the last decision.
     pub(super) before: Option<Placement>,
+    /// Where users were last told that they are, if that is another one.
+    pub(super) told: Option<Placement>,
 }
 
 /// What was decided.
@@ -76,9 +80,8 @@ pub(super) fn decide(
     let before = known.before.as_ref();
     let replicas = i64::from(spec.replicas.unwrap_or(1));
     let intent = intent(deployment.annotations(), workloads::DEPLOYMENT_PREFERENCES, replicas, before);
-    let (mut desired, faults) = read::desired(deployment, spec, intent.counting);
+    let (desired, faults) = desired(deployment, spec, intent.counting);
     let budget = budget(spec);
-    desired.concurrent = bounded(&desired, budget);
     let key = format!("{}/{}", deployment.namespace().unwrap_or_default(), deployment.name_any());
     let wanted = Wanted {
         key: &key,
@@ -95,12 +98,27 @@ pub(super) fn decide(
     let plan = rollout::plan(now, &desired, &view);
     debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
     let placement = placement(&wanted, &desired, &view, &plan, &placed, known);
-    let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
+    let told = if intent.fault.is_none() {
+        story::tell(known.told.as_ref().or(before), &placement, replicas)
+    } else {
+        Vec::new()
+    };
     let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
     let parts = parts(&desired, budget, &view, &plan);
     let had = before.iter().flat_map(|before| &before.clusters).filter(|(_, last)| last.replicas > 0);
     let had = had.map(|(name, _)| name.clone()).collect();
     Decision { faults: conditions(&intent, faults), had, desired, plan, placement, parts, told, look_again }
+}
+
+/// What the user wants, with as many clusters at a time as the budget has parts for, and what is wrong with how it is said.
+pub(crate) fn desired(
+    deployment: &Deployment,
+    spec: &DeploymentSpec,
+    counting: Counting,
+) -> (Desired, Vec<String>) {
+    let (mut desired, faults) = read::desired(deployment, spec, counting);
+    desired.concurrent = bounded(&desired, budget(spec));
+    (desired, faults)
 }
 
 fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {

@@ -19,7 +19,7 @@ pub(super) const TEMPLATE_HASH: &str = "pod-template-hash";
 const HISTORY: usize = 10;
 
 /// The name by which a template is known.
-pub(super) fn hash(template: &PodTemplateSpec) -> String {
+pub(crate) fn hash(template: &PodTemplateSpec) -> String {
     letters(digest(&plain(template)))
 }
 

@@ -1,15 +1,17 @@
 //! Looks at one federated ReplicaSet at a time: plans, has members written, and says how it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use koinon_api::names::workloads;
+use koinon_api::placement::Placement;
 use koinon_control::call;
 use koinon_control::queue::Next;
 use koinon_control::{Key, View};
 use kube::{Resource as _, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::plan::{Plan, Refused, Rules, Seen, Wish, plan};
@@ -24,6 +26,9 @@ pub(crate) struct Controller {
     hub: Arc<Hub>,
     view: Arc<View<ReplicaSet>>,
     writer: Writer<SetRecord>,
+    /// What members were told, and by which UID, as long as it is not written down: whoever changes the ReplicaSet at that moment
+    /// must not bring back what was decided before.
+    decided: Mutex<HashMap<Key, (Option<String>, Placement)>>,
 }
 
 impl Controller {
@@ -33,12 +38,13 @@ impl Controller {
             Writer::new(hub.members.sets.clone(), hub.ledger.clone(), hub.recorder.clone(), move |key| {
                 queue.add((Kind::ReplicaSet, key.clone()));
             });
-        Controller { hub, view, writer }
+        Controller { hub, view, writer, decided: Mutex::default() }
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(mut set) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::ReplicaSet, key);
+            self.decided.lock().remove(key);
             self.hub.metrics.count(Kind::ReplicaSet, key, None);
             return Next::Done;
         };
@@ -65,6 +71,7 @@ impl Controller {
         let mut plan = self.plan(&set, &wish);
         if !plan.writes.is_empty() {
             let _timer = self.hub.metrics.time(Part::Members);
+            self.decided.lock().insert(key.clone(), (set.uid(), plan.placement.clone()));
             self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Next::Done };
@@ -93,7 +100,10 @@ impl Controller {
         let hub = &self.hub;
         let _timer = hub.metrics.time(Part::Plan);
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
-        plan(hub.clock.now(), rules, set, &self.look(&Key::of(set), wish))
+        let key = Key::of(set);
+        let decided = self.decided.lock().get(&key).filter(|(uid, _)| *uid == set.uid()).cloned();
+        let decided = decided.as_ref().map(|(_, placement)| placement);
+        plan(hub.clock.now(), rules, set, &self.look(&key, wish), decided)
     }
 
     /// Every member as it is seen now.
@@ -151,6 +161,7 @@ impl Controller {
         let same = content::is_same_status(&set.status, &Some(&plan.status))
             && set.annotations().get(workloads::PLACEMENT) == Some(&placement);
         if same {
+            self.decided.lock().remove(&Key::of(set));
             return Ok(());
         }
         let mut status = serde_json::to_value(&plan.status).unwrap_or_default();
@@ -166,6 +177,7 @@ impl Controller {
             "status": status,
         });
         let answer = self.hub.patch_status(set, patch).await?;
+        self.decided.lock().remove(&Key::of(set));
         self.tell(set, plan);
         self.view.learn(answer);
         Ok(())

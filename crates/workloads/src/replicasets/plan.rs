@@ -99,9 +99,16 @@ pub(super) struct Write {
     pub(super) why: Why,
 }
 
-pub(super) fn plan(now: Timestamp, rules: Rules, set: &ReplicaSet, members: &BTreeMap<String, Seen>) -> Plan {
-    let before = set.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
-    let before = before.as_ref();
+/// `decided` is what was decided a moment ago, and is not yet written down.
+pub(super) fn plan(
+    now: Timestamp,
+    rules: Rules,
+    set: &ReplicaSet,
+    members: &BTreeMap<String, Seen>,
+    decided: Option<&Placement>,
+) -> Plan {
+    let said = set.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+    let before = decided.or(said.as_ref());
     let replicas = set.spec.as_ref().and_then(|spec| spec.replicas).map_or(1, i64::from);
     let intent = intent(set.annotations(), workloads::REPLICA_SET_PREFERENCES, replicas, before);
     let key = format!("{}/{}", set.namespace().unwrap_or_default(), set.name_any());
@@ -118,7 +125,8 @@ pub(super) fn plan(now: Timestamp, rules: Rules, set: &ReplicaSet, members: &BTr
     let writes = writes(&intent, &placed, members, before);
     let placement = status::placement(&wanted, &placed, members, before);
     let status = status::status(now, set, &intent, &placed, members, before);
-    let told = if intent.fault.is_none() { story::tell(before, &placement, replicas) } else { Vec::new() };
+    let told =
+        if intent.fault.is_none() { story::tell(said.as_ref(), &placement, replicas) } else { Vec::new() };
     let pauses = members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
     let look_again = placed.look_again.into_iter().chain(pauses).min();
     Plan { writes, replicas, status, placement, told, look_again }

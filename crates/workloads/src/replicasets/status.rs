@@ -11,6 +11,7 @@ use super::plan::Seen;
 use crate::intent::Intent;
 use crate::placing::{Held, Placed, Spot, Wanted};
 use crate::rollout::Reach;
+use crate::words::several;
 use crate::writing::Has;
 
 /// Where the replicas are and what each cluster is doing, for the annotation.
@@ -176,7 +177,7 @@ fn conditions(
         })
         .collect();
     if !failures.is_empty() {
-        conditions.push(condition("ReplicaFailure", "True", "FailedCreate", failures.join("; ")));
+        conditions.push(condition("ReplicaFailure", "True", "FailedCreate", several(failures, "; ")));
     }
     conditions
 }

@@ -20,6 +20,7 @@
 //! steps, then status and shadows, and looks again when told.
 
 mod check;
+mod foresee;
 mod input;
 mod output;
 mod placement;
@@ -34,24 +35,26 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 pub use check::{Violation, check};
+pub use foresee::foresee;
 pub use input::{Amount, Counting, Desired, Local, Member, Reach, Record, Shadow, Started, Strategy, View};
 pub use output::{Condition, Phase, Plan, ShadowWanted, Shadows, Status, Step, Template, WaitingOn, Warning};
 pub use placement::placement;
 pub use standing::Unfinished;
 
-use self::standing::Standing;
+use self::standing::{Standing, Supply};
 
 /// Someone is being updated: even if no event comes, look again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Decides what every member should have now.
 pub fn plan(now: Timestamp, desired: &Desired, view: &View) -> Plan {
+    let supply = supply(desired, view);
     let standings: BTreeMap<&str, Standing> = view
         .members
         .iter()
         .map(|(name, member)| {
             let started = view.record.clusters.get(name);
-            (name.as_str(), Standing::of(now, desired, member, started))
+            (name.as_str(), Standing::of(now, desired, member, started, supply))
         })
         .collect();
     let turns = turns::decide(desired, view, &standings);
@@ -70,6 +73,13 @@ pub fn plan(now: Timestamp, desired: &Desired, view: &View) -> Plan {
         shadows,
         status,
     }
+}
+
+/// Whether all clusters together have what they should, whoever has it.
+fn supply(desired: &Desired, view: &View) -> Supply {
+    let there = view.members.values().filter(|member| member.reach == Reach::Online);
+    let available: i64 = there.filter_map(|member| Some(member.local.as_ref()?.available)).sum();
+    if available >= desired.replicas { Supply::Enough } else { Supply::Short }
 }
 
 /// Members tell when they make progress; time alone matters when one does not.

@@ -45,6 +45,13 @@ pub(super) enum Behind {
     Halfway,
 }
 
+/// Whether there are as many available replicas in all clusters together as there should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supply {
+    Enough,
+    Short,
+}
+
 /// What a member lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Unfinished {
@@ -81,7 +88,13 @@ pub enum Unfinished {
 }
 
 impl Standing {
-    pub(super) fn of(now: Timestamp, desired: &Desired, member: &Member, started: Option<&Started>) -> Self {
+    pub(super) fn of(
+        now: Timestamp,
+        desired: &Desired,
+        member: &Member,
+        started: Option<&Started>,
+        supply: Supply,
+    ) -> Self {
         match member.reach {
             Reach::Offline => return Standing::Offline,
             Reach::Unsure => return Standing::Unsure,
@@ -98,7 +111,7 @@ impl Standing {
             };
             return if asked == 0 { Standing::Costless } else { behind(now, desired, local, started) };
         }
-        match unfinished(desired, local, member.share.as_ref(), started) {
+        match unfinished(desired, local, member.share.as_ref(), started, supply) {
             None => Standing::Done,
             Some(lacks) => match gave_up(now, desired, local, started, &lacks) {
                 Some(message) => Standing::Stalled(message),
@@ -147,12 +160,13 @@ fn behind(now: Timestamp, desired: &Desired, local: &Local, started: Option<&Sta
 ///
 /// Replicas that are stuck for want of room do not count against it, or a full cluster would hold up every update for
 /// ever. But an update that itself needs more room than there is must not pass as finished: as long as anything is
-/// stuck, there must be about as much available as before.
+/// stuck, there must be about as much available as before, here or elsewhere.
 fn unfinished(
     desired: &Desired,
     local: &Local,
     share: Option<&Share>,
     started: Option<&Started>,
+    supply: Supply,
 ) -> Option<Unfinished> {
     if !local.is_observed() {
         return Some(Unfinished::NotObserved);
@@ -169,7 +183,7 @@ fn unfinished(
         return Some(Unfinished::NotAvailable { available: local.available, of: asked - local.stuck() });
     }
     let floor = floor(desired, share, started);
-    (local.stuck() > 0 && local.available < floor)
+    (local.stuck() > 0 && local.available < floor && supply == Supply::Short)
         .then_some(Unfinished::NoRoom { available: local.available, of: floor })
 }
 

@@ -6,6 +6,7 @@ use super::input::{Desired, Member, Reach, Strategy, View};
 use super::output::{Condition, Status, WaitingOn};
 use super::shadows::Split;
 use super::standing::Standing;
+use crate::words::several;
 
 pub(super) fn aggregate(
     desired: &Desired,
@@ -61,7 +62,7 @@ fn progressing(
     standings: &BTreeMap<&str, Standing>,
     waiting: &[WaitingOn],
 ) -> Condition {
-    let words = |items: Vec<String>| items.join("; ");
+    let words = |items: Vec<String>| several(items, "; ");
     let stalled: Vec<String> = waiting
         .iter()
         .filter(|waiting| matches!(waiting, WaitingOn::Stalled { .. }))
@@ -85,7 +86,7 @@ fn progressing(
         ] {
             if !which.is_empty() {
                 let separator = if message.is_empty() { "" } else { "; " };
-                message.push_str(&format!("{separator}{what}: {}", which.join(", ")));
+                message.push_str(&format!("{separator}{what}: {}", several(which, ", ")));
             }
         }
         return condition("True", "ReplicaSetUpdated", message);
@@ -104,7 +105,7 @@ fn all_clusters(standings: &BTreeMap<&str, Standing>) -> Condition {
     if offline.is_empty() {
         condition("True", "ClustersOnline", "every cluster takes part".to_owned())
     } else {
-        let message = format!("offline and left out until they return: {}", offline.join(", "));
+        let message = format!("offline and left out until they return: {}", several(offline, ", "));
         condition("False", "ClustersOffline", message)
     }
 }

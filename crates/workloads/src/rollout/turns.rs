@@ -135,7 +135,11 @@ pub(super) fn record(
 ) -> Record {
     let entry = |name: &str, member: &Member| {
         let before = view.record.clusters.get(name).cloned();
-        let room = member.share.as_ref().and_then(standing::room);
+        let stuck = || {
+            let local = member.local.as_ref().filter(|local| local.stuck() > 0)?;
+            Some((local.replicas.max(local.spec_replicas) - local.stuck()).max(0))
+        };
+        let room = member.share.as_ref().and_then(standing::room).or_else(stuck);
         let begun = |from: Option<String>| {
             let available = member.local.as_ref()?.available;
             Some(Started { since: now, available, from, to: desired.template.clone(), room })
@@ -172,14 +176,16 @@ pub(super) fn steps(
     view.members
         .iter()
         .filter_map(|(name, member)| {
-            let step = step(
-                desired,
-                member,
-                &standings[name.as_str()],
-                turns,
-                turns.started.contains(name.as_str()),
-            );
-            Some((name.clone(), step?))
+            let starts = turns.started.contains(name.as_str());
+            let mut step = step(desired, member, &standings[name.as_str()], turns, starts)?;
+            let remembered = view.record.clusters.get(name).and_then(|started| started.room);
+            // What rests has nothing to replace, and has the user's own words.
+            let replaced = matches!(step.phase, Phase::Updating(_) | Phase::Stalled(_));
+            if replaced && is_full(member, remembered) {
+                step.max_unavailable =
+                    member.share.as_ref().and_then(|share| max_unavailable(desired, share));
+            }
+            Some((name.clone(), step))
         })
         .collect()
 }
@@ -214,17 +220,22 @@ fn step(
     Some(Step {
         template,
         replicas: counts.then_some(share),
-        max_unavailable: member.share.as_ref().and_then(|share| max_unavailable(desired, share)),
+        max_unavailable: None,
         // A member that rests has nothing to stop, and a new one that is paused would never start.
         paused: desired.paused && replacing,
         phase,
     })
 }
 
+/// Whether there is no room for one more: its share is bound by that, pods find no node there, or did since it was started.
+fn is_full(member: &Member, remembered: Option<i64>) -> bool {
+    let bound = member.share.as_ref().and_then(standing::room);
+    bound.or(remembered).is_some() || member.local.as_ref().is_some_and(|local| local.stuck() > 0)
+}
+
 /// What a full cluster may miss: the user's part of what runs there, and the replicas that only wait. One at least may
 /// go, if the user lets any go at all, as there is no room for one more to come first.
 fn max_unavailable(desired: &Desired, share: &Share) -> Option<i64> {
-    standing::room(share)?;
     let Strategy::RollingUpdate { max_unavailable } = desired.strategy else { return None };
     let least = max_unavailable.of(desired.replicas).min(1);
     Some(max_unavailable.of(share.replicas).max(least) + (share.spec_replicas() - share.replicas))

@@ -11,18 +11,17 @@ use tokio::time::Instant;
 
 use crate::members::Kind;
 
-/// What a member refused is tried again after this long.
-const TRY_AGAIN: Duration = Duration::from_secs(60);
-
-/// So many repairs within that time are a quarrel.
+/// So many repairs within this time are a quarrel.
 const CONTESTED: u32 = 5;
+const LATELY: Duration = Duration::from_secs(60);
 
 /// One workload's object in one member.
 pub(crate) type Place = (Kind, Key, ClusterId);
 
 /// The book of writes.
-#[derive(Default)]
 pub(crate) struct Ledger {
+    /// What was refused is tried again after this long.
+    try_again: Duration,
     /// Sent, and not yet answered: the count that was asked for.
     on_their_way: Mutex<BTreeMap<Place, Option<i64>>>,
     refusals: Mutex<BTreeMap<Place, Refusal>>,
@@ -65,18 +64,29 @@ pub(crate) struct Refusal {
     pub(crate) times: u32,
     pub(crate) message: String,
     content: u64,
-    at: Instant,
+    until: Instant,
 }
 
 impl Refusal {
     /// How long to wait before the same is tried again.
     pub(crate) fn pause(&self, content: u64) -> Option<Duration> {
-        let left = TRY_AGAIN.saturating_sub(self.at.elapsed());
+        let left = self.until.saturating_duration_since(Instant::now());
         (self.content == content && !left.is_zero()).then_some(left)
     }
 }
 
 impl Ledger {
+    /// An empty book, in which refusals stand for so long.
+    pub(crate) fn new(try_again: Duration) -> Ledger {
+        Ledger {
+            try_again,
+            on_their_way: Mutex::default(),
+            refusals: Mutex::default(),
+            taken: Mutex::default(),
+            repairs: Mutex::default(),
+        }
+    }
+
     /// The count that is on its way to a member, if anything is.
     pub(crate) fn on_its_way(&self, place: &Place) -> Option<Option<i64>> {
         self.on_their_way.lock().get(place).copied()
@@ -133,7 +143,8 @@ impl Ledger {
     pub(crate) fn refused(&self, place: &Place, content: u64, message: &str) -> u32 {
         let mut refusals = self.refusals.lock();
         let times = refusals.get(place).map_or(0, |refusal| refusal.times).saturating_add(1);
-        let refusal = Refusal { times, message: message.to_owned(), content, at: Instant::now() };
+        let refusal =
+            Refusal { times, message: message.to_owned(), content, until: Instant::now() + self.try_again };
         refusals.insert(place.clone(), refusal);
         times
     }
@@ -143,7 +154,7 @@ impl Ledger {
         let now = Instant::now();
         let mut repairs = self.repairs.lock();
         let lately = repairs.entry(place.clone()).or_insert(Repairs { count: 0, since: now });
-        if now.duration_since(lately.since) > TRY_AGAIN {
+        if now.duration_since(lately.since) > LATELY {
             *lately = Repairs { count: 0, since: now };
         }
         lately.count += 1;

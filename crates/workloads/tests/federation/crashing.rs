@@ -37,29 +37,40 @@ async fn after_every_write() {
     }
 }
 
+/// Which writes of so many the role dies after: every one if `KOINON_EVERY_WRITE` is set, else some of each kind.
+fn deaths(writes: usize) -> impl Iterator<Item = usize> {
+    let stride = if std::env::var_os("KOINON_EVERY_WRITE").is_some() { 1 } else { STRIDE };
+    (1..=writes).step_by(stride)
+}
+
+/// A cluster has about as many writes in a rollout, and this shares no factor with that.
+const STRIDE: usize = 7;
+const FIVE: [(&str, u32); 5] = [("a", 110), ("b", 110), ("c", 110), ("d", 110), ("e", 110)];
+
 #[tokio::test(start_paused = true)]
-async fn after_every_write_of_a_rollout() {
+async fn after_writes_of_a_rollout_over_five_clusters() {
     let update = async |world: &World| {
         let containers = serde_json::json!([{"name": "web", "image": "web:2"}]);
         let change = serde_json::json!({"spec": {"template": {"spec": {"containers": containers}}}});
         world.federation.patch(DEPLOY, change).await;
     };
-    let deploy = || Deploy { replicas: 4, ..Deploy::default() };
-    let world = World::new(&[("a", 110), ("b", 110)]).await;
-    world.create_deployment(deploy()).await;
-    world.until_layout(DEPLOY, "a=2 b=2").await;
-    world.rest_for(QUIET).await;
+    let begin = async || {
+        let world = World::new(&FIVE).await;
+        world.create_deployment(Deploy { replicas: 10, ..Deploy::default() }).await;
+        world.until_layout(DEPLOY, "a=2 b=2 c=2 d=2 e=2").await;
+        world.until(DEPLOY, "it is counted", |web| web["status"]["availableReplicas"] == 10).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        world
+    };
+    let world = begin().await;
     let before = world.log.writes().len();
     update(&world).await;
     world.rest_for(QUIET).await;
     let writes = world.log.writes().len() - before;
+    assert!(writes >= 15, "shadow, record and member of each: {:#?}", &world.log.writes()[before..]);
     drop(world);
-    for at in 1..=writes {
-        let mut world = World::new(&[("a", 110), ("b", 110)]).await;
-        world.create_deployment(deploy()).await;
-        world.until_layout(DEPLOY, "a=2 b=2").await;
-        world.until(DEPLOY, "it is counted", |web| web["status"]["availableReplicas"] == 4).await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+    for at in deaths(writes) {
+        let mut world = begin().await;
         world.log.die_after(world.log.writes().len() + at);
         update(&world).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
@@ -72,8 +83,8 @@ async fn after_every_write_of_a_rollout() {
             assert_eq!(image, "web:2", "after write {at}");
         }
         let web = world.federation.get(DEPLOY).await.unwrap();
-        assert_eq!(web["status"]["updatedReplicas"], 4, "after write {at}");
-        assert_eq!(web["status"]["availableReplicas"], 4, "after write {at}");
+        assert_eq!(web["status"]["updatedReplicas"], 10, "after write {at}");
+        assert_eq!(web["status"]["availableReplicas"], 10, "after write {at}");
         assert_eq!(
             web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2",
             "after write {at}"

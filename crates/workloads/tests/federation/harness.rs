@@ -178,6 +178,14 @@ impl World {
         self.role = Some(Role { fleet, task });
     }
 
+    /// From now on what the role asks for meets with faults, by this seed; or with none.
+    pub(crate) fn chaos(&self, seed: Option<u64>) {
+        self.federation.wire.chaos(seed);
+        for (number, site) in self.members.values().enumerate() {
+            site.wire.chaos(seed.map(|seed| seed.wrapping_mul(31).wrapping_add(number as u64 + 1)));
+        }
+    }
+
     /// Ends the role at once, in the middle of whatever it does.
     pub(crate) async fn kill(&mut self) {
         if let Some(role) = self.role.take() {

@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
+use crate::chaos::{Chance, Fate};
+
 type Fault = Box<dyn Fn(&Method, &str) -> Option<u16> + Send + Sync>;
 
 /// Everything that one run of the role writes, wherever; it can be made to die after any of its writes.
@@ -50,11 +52,18 @@ pub(crate) struct Wire {
     up: watch::Sender<bool>,
     router: Router,
     fault: Arc<Mutex<Option<Fault>>>,
+    chance: Arc<Mutex<Option<Chance>>>,
 }
 
 impl Wire {
     pub(crate) fn new(name: &str, router: Router) -> Wire {
-        Wire { name: name.into(), up: watch::Sender::new(true), router, fault: Arc::default() }
+        Wire {
+            name: name.into(),
+            up: watch::Sender::new(true),
+            router,
+            fault: Arc::default(),
+            chance: Arc::default(),
+        }
     }
 
     pub(crate) fn cut(&self) {
@@ -74,6 +83,16 @@ impl Wire {
         *self.fault.lock() = None;
     }
 
+    /// From now on requests meet with faults, by this seed; or with none.
+    pub(crate) fn chaos(&self, seed: Option<u64>) {
+        *self.chance.lock() = seed.map(Chance::new);
+    }
+
+    /// What happens to the next request.
+    fn fate(&self, watches: bool) -> Fate {
+        self.chance.lock().as_mut().map_or(Fate::Passes, |chance| Fate::draw(chance, watches))
+    }
+
     /// A client that goes this way, and writes down what it writes.
     pub(crate) fn client(&self, log: &Arc<Log>) -> Client {
         let (wire, log) = (self.clone(), log.clone());
@@ -88,6 +107,15 @@ impl Wire {
         if !*self.up.borrow() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let fate = self.fate(watches);
+        match fate {
+            Fate::Lost => return Err(io::ErrorKind::ConnectionReset.into()),
+            Fate::Hangs => std::future::pending::<()>().await,
+            Fate::Refused(code) => return Ok(refusal(code)),
+            Fate::Late(time) => tokio::time::sleep(time).await,
+            Fate::Passes | Fate::Unanswered => {}
+        }
         log.note(&self.name, &request);
         let refused =
             self.fault.lock().as_ref().and_then(|fault| fault(request.method(), request.uri().path()));
@@ -100,10 +128,14 @@ impl Wire {
             // It was written, and nobody hears of it.
             std::future::pending::<()>().await;
         }
+        if fate == Fate::Unanswered {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         let (head, body) = answer.into_parts();
-        let up = self.up.subscribe();
+        let (up, chance) = (self.up.subscribe(), self.chance.clone());
+        let breaks = move || watches && chance.lock().as_mut().is_some_and(|chance| chance.below(50) == 0);
         let frames = futures::stream::unfold((body.into_data_stream(), false), move |(mut frames, ended)| {
-            let (up, log) = (up.clone(), log.clone());
+            let (up, log, breaks) = (up.clone(), log.clone(), breaks.clone());
             async move {
                 if ended {
                     return None;
@@ -116,6 +148,10 @@ impl Wire {
                     frame = frames.next() => {
                         if log.is_dead() {
                             std::future::pending::<()>().await;
+                        }
+                        if breaks() {
+                            let broken = io::Error::from(io::ErrorKind::ConnectionReset);
+                            return Some((Err(broken), (frames, true)));
                         }
                         frame.map(|frame| (frame.map_err(io::Error::other), (frames, false)))
                     }

@@ -10,7 +10,7 @@ use koinon_fleet::{ClusterId, Knowledge, Member as FleetMember, Phase};
 use super::sources::Sources;
 use crate::services::model::{Kind, Source};
 use crate::services::plan::needs_nodes;
-use crate::services::records::Occupant;
+use crate::services::records::{Occupant, SourceSlice};
 use crate::services::view::{Cluster, Clusters, Member, Stale};
 
 /// All clusters as far as one federated Service is concerned, and when to look again even if nothing changes.
@@ -57,19 +57,29 @@ fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
     if !joining.joins.contains(key) {
         return None;
     }
-    let names: Vec<Key> = match source.kind {
+    let slices = match source.kind {
         Kind::NativeService | Kind::VirtualMachine => Vec::new(),
-        Kind::Service => {
-            let books = sources.desk.books.read();
-            let names = books.slices_of(&source.cluster, &source.key);
-            names.map(|name| Key::new(source.key.namespace.as_str(), name)).collect()
-        }
+        Kind::Service => slices(sources, &source.cluster, &source.key),
+    };
+    Some(Member { slices, joining, source })
+}
+
+/// The EndpointSlices of one Service, by name.
+pub(super) fn slices(
+    sources: &Sources,
+    cluster: &ClusterId,
+    service: &Key,
+) -> Vec<(String, Arc<SourceSlice>)> {
+    let names: Vec<Key> = {
+        let books = sources.desk.books.read();
+        let names = books.slices_of(cluster, service);
+        names.map(|name| Key::new(service.namespace.as_str(), name)).collect()
     };
     let slices = names.into_iter().filter_map(|key| {
-        let slice = sources.slices.get(cluster, &key)?;
+        let slice = sources.slices.get(cluster.as_str(), &key)?;
         Some((key.name, slice))
     });
-    Some(Member { slices: slices.collect(), joining, source })
+    slices.collect()
 }
 
 /// How much is known of a cluster: as much as of what is known least.

@@ -7,6 +7,7 @@
 
 mod act;
 mod books;
+mod imports;
 mod look;
 mod machines;
 mod post;

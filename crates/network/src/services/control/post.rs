@@ -22,6 +22,7 @@ use super::sources::Sources;
 use super::{Options, look};
 use crate::post::Post;
 use crate::services::machines::{Machine, MachineService};
+use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Kind, Source};
 use crate::services::plan::{Notice, balancers, plan};
@@ -41,6 +42,12 @@ pub(super) enum Job {
     Federated(Key),
     /// A Service of virtual machines.
     Machines(Key),
+    /// An import.
+    Import(Key),
+    /// The import behind which a Service stands.
+    Derived(Key),
+    /// All imports.
+    Imports,
     /// A member of this cluster, which may have to be told something.
     Member(Source),
     /// Everything there is.
@@ -78,6 +85,11 @@ pub(super) struct At {
     pub(super) machine_services: Arc<Index<MachineService>>,
     /// Which machines ask for which Service.
     pub(super) asked: Arc<Mutex<Books>>,
+    /// Imports of the member that is led, and the Services behind them.
+    pub(super) imports: Arc<Index<Import>>,
+    pub(super) derived: Arc<Index<Derived>>,
+    /// Which import a Service stands behind.
+    pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
     inbox: Arc<Inbox>,
     /// What was told last, by what it was about.
     told: Mutex<BTreeMap<Job, Vec<Notice>>>,
@@ -100,7 +112,8 @@ impl At {
                     books.lock().own(cluster, key, record.as_ref().map(|one| one.service.as_str()));
                 for key in concerned {
                     to.add(Job::Federated(key.clone()));
-                    to.add(Job::Machines(key));
+                    to.add(Job::Machines(key.clone()));
+                    to.add(Job::Derived(key));
                 }
             }
             News::Knowledge(..) => to.add(Job::All),
@@ -128,8 +141,33 @@ impl At {
             News::Record(_, key) => to.add(Job::Machines(key.clone())),
             News::Knowledge(..) => to.add(Job::All),
         });
-        let told = Mutex::default();
-        At { post, sources, options, metrics, own, owners, machines, machine_services, asked, inbox, told }
+        let (imports, derived) = (Index::<Import>::new(), Index::<Derived>::new());
+        let to = inbox.clone();
+        imports.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Import(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let to = inbox.clone();
+        derived.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Derived(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        At {
+            post,
+            sources,
+            options,
+            metrics,
+            own,
+            owners,
+            machines,
+            machine_services,
+            asked,
+            imports,
+            derived,
+            derived_names: Mutex::default(),
+            inbox,
+            told: Mutex::default(),
+        }
     }
 
     /// Works for as long as it is polled.
@@ -139,9 +177,10 @@ impl At {
         self.inbox.add(Job::All);
         let ours = Selection {
             labels: Some(format!(
-                "{SLICE_MANAGED_BY} in ({},{})",
+                "{SLICE_MANAGED_BY} in ({},{},{})",
                 Manager::Federation.as_str(),
-                Manager::Machines.as_str()
+                Manager::Machines.as_str(),
+                Manager::Imports.as_str(),
             )),
             ..Selection::default()
         };
@@ -150,7 +189,9 @@ impl At {
         let (member, fleet) = (&self.post.member, &self.post.fleet);
         tokio::select! {
             never = fleet.follow_member(member, self.own.clone(), ours, member.client().all()) => never,
-            never = fleet.follow_member(member, self.machines.clone(), optional, member.client().all()) => never,
+            never = fleet.follow_member(member, self.machines.clone(), optional.clone(), member.client().all()) => never,
+            never = fleet.follow_member(member, self.imports.clone(), optional, member.client().all()) => never,
+            never = fleet.follow_member(member, self.derived.clone(), made.clone(), member.client().all()) => never,
             never = fleet.follow_member(member, self.machine_services.clone(), made, member.client().all()) => never,
             never = self.hear_of_members() => never,
             never = work(&self.inbox.queue, AT_ONCE, |job| self.handle(job)) => never,
@@ -181,6 +222,7 @@ impl At {
             Job::All => {
                 self.everything().into_iter().for_each(|key| self.inbox.add(Job::Federated(key)));
                 self.everything_of_machines().into_iter().for_each(|key| self.inbox.add(Job::Machines(key)));
+                self.inbox.add(Job::Imports);
                 self.flawed().into_iter().for_each(|source| self.inbox.add(Job::Member(source)));
                 Next::Done
             }
@@ -189,6 +231,19 @@ impl At {
                 Next::Done
             }
             Job::Machines(key) => self.machines(&key).await,
+            Job::Imports => {
+                self.everything_of_imports().into_iter().for_each(|key| self.inbox.add(Job::Import(key)));
+                Next::Done
+            }
+            Job::Import(key) => self.import(&key).await,
+            Job::Derived(key) => {
+                let import = self.derived_names.lock().get(&key).cloned();
+                match import {
+                    Some(import) => self.inbox.add(Job::Import(import)),
+                    None => {}
+                }
+                Next::Done
+            }
             Job::Federated(key) => self.federated(&key).await,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 
-use koinon_api::names::network::SLICES_MANAGER;
+use koinon_api::names::network::{IMPORT_SLICES_MANAGER, SLICES_MANAGER};
 use koinon_control::Key;
 use koinon_fleet::{ClusterId, Fleet, Index, News, Record, Selection, Unserved};
 use parking_lot::RwLock;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::books::Books;
 use super::post::{Inbox, Job};
 use super::resolve::{Resolve, Resolver};
+use crate::services::mcs::{Export, Offer};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::records::{Alive, Node, Occupant, SourceSlice};
 use crate::services::render::SLICE_MANAGED_BY;
@@ -25,6 +26,9 @@ pub(super) struct Sources {
     pub(super) slices: Arc<Index<SourceSlice>>,
     pub(super) nodes: Arc<Index<Node>>,
     pub(super) namespaces: Arc<Index<Alive>>,
+    pub(super) exports: Arc<Index<Export>>,
+    /// What all Services offer, once anybody exports one.
+    pub(super) offers: Arc<Index<Offer>>,
     pub(super) desk: Arc<Desk>,
     pub(super) resolver: Arc<Resolver>,
 }
@@ -36,6 +40,8 @@ pub(super) struct Desk {
     posts: RwLock<Vec<Weak<Inbox>>>,
     /// Whether anybody is reached by nodes, so that they have to be known.
     nodes_matter: watch::Sender<bool>,
+    /// Whether anybody exports a Service.
+    exports_matter: watch::Sender<bool>,
 }
 
 impl Sources {
@@ -48,6 +54,8 @@ impl Sources {
             slices: Index::new(),
             nodes: Index::new(),
             namespaces: Index::new(),
+            exports: Index::new(),
+            offers: Index::new(),
             resolver: Resolver::new(resolve, desk.clone()),
             desk,
         };
@@ -75,12 +83,16 @@ impl Sources {
             let record = index.get(cluster.as_str(), key);
             desk.member_changed(Kind::NativeService, cluster, key, record.as_deref());
         });
-        let desk = self.desk.clone();
+        let (desk, exports) = (self.desk.clone(), Arc::downgrade(&self.exports));
         listen(&self.slices, &self.desk, move |index, cluster, key| {
             let record = index.get(cluster.as_str(), key);
             let service = record.as_ref().map(|slice| slice.service.as_str());
             let services = desk.books.write().own(cluster, key, service);
             for service in services {
+                if exports.upgrade().is_some_and(|exports| exports.get(cluster.as_str(), &service).is_some())
+                {
+                    desk.tell_posts(&Job::Import(service.clone()));
+                }
                 let source = Source { cluster: cluster.clone(), kind: Kind::Service, key: service };
                 let joined = desk.books.read().joined_by(&source).to_vec();
                 desk.tell_all(joined);
@@ -100,7 +112,19 @@ impl Sources {
             desk.tell_all(concerned);
         });
         let desk = self.desk.clone();
+        listen(&self.exports, &self.desk, move |_, _, key| {
+            desk.exports_matter.send_if_modified(|matter| !std::mem::replace(matter, true));
+            desk.tell_posts(&Job::Import(key.clone()));
+        });
+        let (desk, exports) = (self.desk.clone(), Arc::downgrade(&self.exports));
+        listen(&self.offers, &self.desk, move |_, cluster, key| {
+            if exports.upgrade().is_some_and(|exports| exports.get(cluster.as_str(), key).is_some()) {
+                desk.tell_posts(&Job::Import(key.clone()));
+            }
+        });
+        let desk = self.desk.clone();
         listen(&self.namespaces, &self.desk, move |_, cluster, key| {
+            desk.tell_post(cluster, &Job::Imports);
             let federated = desk.books.read().federated().cloned().collect::<Vec<_>>();
             for one in federated.into_iter().filter(|one| one.namespace == key.name) {
                 desk.tell_post(cluster, &Job::Federated(one));
@@ -112,7 +136,7 @@ impl Sources {
     pub(super) async fn follow(&self) -> Infallible {
         let fleet = &self.fleet;
         let others = Selection {
-            labels: Some(format!("{SLICE_MANAGED_BY}!={SLICES_MANAGER}")),
+            labels: Some(format!("{SLICE_MANAGED_BY} notin ({SLICES_MANAGER},{IMPORT_SLICES_MANAGER})")),
             ..Selection::default()
         };
         let optional = Selection { unserved: Unserved::Empty, ..Selection::default() };
@@ -121,7 +145,14 @@ impl Sources {
             let _ = matter.wait_for(|matter| *matter).await;
             fleet.follow(self.nodes.clone(), Selection::default(), |member| member.all()).await
         };
+        let offers = async {
+            let mut matter = self.desk.exports_matter.subscribe();
+            let _ = matter.wait_for(|matter| *matter).await;
+            fleet.follow(self.offers.clone(), Selection::default(), |member| member.all()).await
+        };
         tokio::select! {
+            never = fleet.follow(self.exports.clone(), optional.clone(), |member| member.all()) => never,
+            never = offers => never,
             never = fleet.follow(self.services.clone(), Selection::default(), |member| member.all()) => never,
             never = fleet.follow(self.slices.clone(), others, |member| member.all()) => never,
             never = fleet.follow(self.natives.clone(), optional, |member| member.all()) => never,
@@ -154,6 +185,12 @@ impl Desk {
         }
     }
 
+    fn tell_posts(&self, job: &Job) {
+        for post in self.posts.read().iter().filter_map(Weak::upgrade) {
+            post.add(job.clone());
+        }
+    }
+
     fn tell_post(&self, cluster: &ClusterId, job: &Job) {
         let posts = self.posts.read();
         for post in posts.iter().filter_map(Weak::upgrade).filter(|post| &post.cluster == cluster) {
@@ -163,9 +200,7 @@ impl Desk {
 
     /// Has everything looked at again, everywhere.
     fn tell_everything(&self) {
-        for post in self.posts.read().iter().filter_map(Weak::upgrade) {
-            post.add(Job::All);
-        }
+        self.tell_posts(&Job::All);
     }
 
     /// From now on a post hears of news, for as long as it is there.

@@ -4,7 +4,10 @@ use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use koinon_api::names::network::{FEDERATED_SERVICE, SLICES_MANAGER, VM_SERVICE, VM_SLICES_MANAGER};
+use koinon_api::mcs::ServiceImport;
+use koinon_api::names::network::{
+    FEDERATED_SERVICE, IMPORT_SLICES_MANAGER, SERVICE_IMPORT, SLICES_MANAGER, VM_SERVICE, VM_SLICES_MANAGER,
+};
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::call::{Error, within_deadline};
 use kube::api::{DeleteParams, ListParams, Preconditions};
@@ -19,11 +22,13 @@ pub(super) async fn withdraw(cluster: Client) -> bool {
     let managed = format!("{MANAGED_BY}={MANAGER}");
     let services = clean::<Service>(&cluster, &managed, |service| {
         let annotations = service.annotations();
-        annotations.contains_key(FEDERATED_SERVICE) || annotations.contains_key(VM_SERVICE)
+        [FEDERATED_SERVICE, VM_SERVICE, SERVICE_IMPORT].iter().any(|marker| annotations.contains_key(*marker))
     });
-    let ours = format!("{SLICE_MANAGED_BY} in ({SLICES_MANAGER},{VM_SLICES_MANAGER})");
+    let ours =
+        format!("{SLICE_MANAGED_BY} in ({SLICES_MANAGER},{VM_SLICES_MANAGER},{IMPORT_SLICES_MANAGER})");
     let slices = clean::<EndpointSlice>(&cluster, &ours, |_| true);
-    match tokio::try_join!(services, slices) {
+    let imports = clean::<ServiceImport>(&cluster, &managed, |_| true);
+    match tokio::try_join!(services, slices, imports) {
         Ok(_) => true,
         Err(error) => {
             tracing::debug!(%error, "not everything that was generated is removed yet");
@@ -37,7 +42,11 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let all: Api<K> = Api::all(cluster.clone());
-    let found = within_deadline(all.list(&ListParams::default().labels(labels))).await?;
+    let found = match within_deadline(all.list(&ListParams::default().labels(labels))).await {
+        // Who does not know a kind has none of it.
+        Err(error) if error.is_path_unknown() => return Ok(()),
+        found => found?,
+    };
     for object in found.items.iter().filter(|object| is_ours(object)) {
         let api: Api<K> = Api::namespaced(cluster.clone(), &object.namespace().unwrap_or_default());
         let preconditions = Preconditions { uid: object.uid(), resource_version: object.resource_version() };

@@ -10,6 +10,7 @@ pub use node::Node;
 pub(crate) use own::digest;
 pub use own::{Manager, OwnSlice};
 pub use service::{Occupant, Published, Shape, ShapePort};
+pub(crate) use service::{affinity, created, service_ports, shape};
 pub(crate) use slice::SERVICE_NAME;
 pub use slice::SourceSlice;
 

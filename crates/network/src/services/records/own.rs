@@ -3,7 +3,9 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use koinon_api::names::network::{SLICES_MANAGER, SOURCE_CLUSTER, SOURCE_SERVICE, VM_SLICES_MANAGER};
+use koinon_api::names::network::{
+    IMPORT_SLICES_MANAGER, SLICES_MANAGER, SOURCE_CLUSTER, SOURCE_SERVICE, VM_SLICES_MANAGER,
+};
 use koinon_fleet::{ClusterId, Record};
 use kube::ResourceExt as _;
 
@@ -18,6 +20,8 @@ pub enum Manager {
     Federation,
     /// A Service of virtual machines.
     Machines,
+    /// An import of the Multi-Cluster Services API.
+    Imports,
 }
 
 impl Manager {
@@ -26,6 +30,7 @@ impl Manager {
         match self {
             Manager::Federation => SLICES_MANAGER,
             Manager::Machines => VM_SLICES_MANAGER,
+            Manager::Imports => IMPORT_SLICES_MANAGER,
         }
     }
 }
@@ -52,7 +57,7 @@ impl Record for OwnSlice {
     fn fold(slice: &EndpointSlice) -> Option<OwnSlice> {
         let service = slice.labels().get(SERVICE_NAME)?.clone();
         let managed_by = slice.labels().get(SLICE_MANAGED_BY)?;
-        let managers = [Manager::Federation, Manager::Machines];
+        let managers = [Manager::Federation, Manager::Machines, Manager::Imports];
         let manager = managers.into_iter().find(|manager| manager.as_str() == managed_by)?;
         let cluster = slice.annotations().get(SOURCE_CLUSTER).and_then(|id| ClusterId::new(id).ok());
         let owner = slice.owner_references().iter().find(|owner| owner.kind == "Service");

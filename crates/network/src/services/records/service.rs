@@ -99,14 +99,7 @@ impl Record for Occupant {
 
 fn joining(service: &Service, spec: &ServiceSpec, asked: Asked) -> Joining {
     let mut flaws = asked.flaws;
-    let offered = spec.ports.iter().flatten().map(|port| Port {
-        name: port.name.as_deref(),
-        protocol: port.protocol.as_deref(),
-        port: port.port,
-        node_port: port.node_port,
-        app_protocol: port.app_protocol.as_deref(),
-    });
-    let ports = ports(offered, &mut flaws);
+    let ports = service_ports(spec, &mut flaws);
     let reach = reach(service, spec, &mut flaws);
     Joining {
         joins: asked.joins,
@@ -175,6 +168,18 @@ fn accepted(address: Result<Address, String>, flaws: &mut Vec<Flaw>) -> Option<A
     }
 }
 
+/// The ports of a Service.
+pub(crate) fn service_ports(spec: &ServiceSpec, flaws: &mut Vec<Flaw>) -> Vec<ModelPort> {
+    let offered = spec.ports.iter().flatten().map(|port| Port {
+        name: port.name.as_deref(),
+        protocol: port.protocol.as_deref(),
+        port: port.port,
+        node_port: port.node_port,
+        app_protocol: port.app_protocol.as_deref(),
+    });
+    ports(offered, flaws)
+}
+
 /// A port as an object says it.
 pub(super) struct Port<'a> {
     pub(super) name: Option<&'a str>,
@@ -226,11 +231,11 @@ pub(super) fn ports<'a>(offered: impl Iterator<Item = Port<'a>>, flaws: &mut Vec
     ports
 }
 
-pub(super) fn created(metadata: &ObjectMeta) -> Timestamp {
+pub(crate) fn created(metadata: &ObjectMeta) -> Timestamp {
     metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
-fn affinity(spec: &ServiceSpec) -> Option<i32> {
+pub(crate) fn affinity(spec: &ServiceSpec) -> Option<i32> {
     let sticky = spec.session_affinity.as_deref() == Some("ClientIP");
     let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
     sticky.then(|| {
@@ -239,7 +244,7 @@ fn affinity(spec: &ServiceSpec) -> Option<i32> {
 }
 
 /// Reads back what we decide about a federated Service.
-fn shape(service: &Service, spec: &ServiceSpec) -> Shape {
+pub(crate) fn shape(service: &Service, spec: &ServiceSpec) -> Shape {
     let ports = spec.ports.iter().flatten().filter_map(|port| {
         Some(ShapePort {
             name: port.name.clone().unwrap_or_default(),

@@ -9,7 +9,7 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// An exact amount that remembers how it was written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Amount {
+pub(crate) struct Amount {
     billionths: i128,
     form: Form,
 }
@@ -22,13 +22,13 @@ enum Form {
 }
 
 impl Amount {
-    pub(super) const ZERO: Amount = Amount { billionths: 0, form: Form::Decimal };
+    pub(crate) const ZERO: Amount = Amount { billionths: 0, form: Form::Decimal };
 
-    pub(super) fn count(number: usize) -> Amount {
+    pub(crate) fn count(number: usize) -> Amount {
         Amount { billionths: number as i128 * ONE, form: Form::Decimal }
     }
 
-    pub(super) fn parse(text: &str) -> Option<Amount> {
+    pub(crate) fn parse(text: &str) -> Option<Amount> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -50,16 +50,26 @@ impl Amount {
     }
 
     /// The sum, written as the first of them that is not zero.
-    pub(super) fn plus(self, other: Amount) -> Amount {
+    pub(crate) fn plus(self, other: Amount) -> Amount {
         let form = if self.billionths == 0 { other.form } else { self.form };
         Amount { billionths: self.billionths.saturating_add(other.billionths), form }
     }
 
-    pub(super) fn max(self, other: Amount) -> Amount {
+    pub(crate) fn max(self, other: Amount) -> Amount {
         if other.billionths > self.billionths { other } else { self }
     }
 
-    pub(super) fn is_zero(self) -> bool {
+    /// In so many billionths each, rounded up: nobody gets less than asked for.
+    pub(crate) fn in_units_of(self, billionths: i128) -> i64 {
+        let up = self.billionths.saturating_add(billionths - 1).div_euclid(billionths);
+        i64::try_from(up).unwrap_or(i64::MAX)
+    }
+
+    pub(crate) fn is_positive(self) -> bool {
+        self.billionths > 0
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
         self.billionths == 0
     }
 }

@@ -4,25 +4,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Scenario, kubectl};
+use super::pair::{HURRY, turn};
 use crate::engine::Running;
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
 const CRD: &str = "missions.e2e.koinon.dev";
 const ROBOT: &str = "cloudrobotics.com/robot-name";
-/// Replicas take turns faster than in the field, so that a killed one is followed soon.
-const HURRY: [&str; 6] = ["--lease-duration", "6s", "--renew-deadline", "4s", "--retry-period", "1s"];
-
-pub(super) fn all() -> Vec<Scenario> {
-    vec![kubectl("missions_go_down_and_reports_come_up", missions)]
-}
 
 struct Side {
     room: Room,
 }
 
-async fn missions(world: Arc<World>) -> anyhow::Result<()> {
+pub(super) async fn missions(world: Arc<World>) -> anyhow::Result<()> {
+    let _turn = turn().await;
     let cloud = Side { room: Room::open(world.cluster("a").await?, "missions").await? };
     let robot = Side { room: Room::open(world.cluster("b").await?, "missions").await? };
     for side in [&cloud, &robot] {

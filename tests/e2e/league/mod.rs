@@ -1,0 +1,137 @@
+//! A federation for scenarios: its API server, three members that joined with the real command, and the real role.
+//!
+//! It is started once and shared. Each scenario has a namespace and workloads of its own; those that take members away from
+//! everybody have the federation to themselves meanwhile.
+
+mod space;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use kube::config::Kubeconfig;
+use tokio::process::Command;
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) use self::space::{Space, seats};
+use self::wire::Wire;
+use crate::engine::{Running, koinon};
+use crate::world::{Cluster, World};
+
+/// The members, so named that layouts which depend on names are those of the design.
+pub(crate) const MEMBERS: [&str; 3] = ["a", "b", "c"];
+
+/// Everything happens sooner than in the field, and still later than a busy machine takes.
+const HURRY: [&str; 16] = [
+    "--probe-every",
+    "1s",
+    "--offline-after",
+    "4s",
+    "--online-after",
+    "1s",
+    "--unschedulable-after",
+    "4s",
+    "--retry-refused",
+    "3s",
+    "--lease-duration",
+    "6s",
+    "--renew-deadline",
+    "4s",
+    "--retry-period",
+    "1s",
+];
+
+/// The federation.
+pub(crate) struct League {
+    pub(crate) federation: Arc<Cluster>,
+    pub(crate) members: BTreeMap<&'static str, Member>,
+    world: Arc<World>,
+    role: Mutex<Option<Running>>,
+    peace: RwLock<()>,
+}
+
+/// A member: as its own users reach it, and the wire by which the federation does.
+pub(crate) struct Member {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) wire: Wire,
+    /// The kubeconfig that leads over the wire.
+    kubeconfig: PathBuf,
+}
+
+impl League {
+    pub(crate) async fn found(world: Arc<World>) -> anyhow::Result<League> {
+        let federation = world.bare_cluster("federation").await?;
+        let mut members = BTreeMap::new();
+        for name in MEMBERS {
+            members.insert(name, Member::new(world.cluster(name).await?).await?);
+        }
+        let league = League { federation, members, world, role: Mutex::default(), peace: RwLock::default() };
+        for name in MEMBERS {
+            league.join(name).await?;
+        }
+        league.start_role().await?;
+        Ok(league)
+    }
+
+    /// For a scenario that leaves the members in peace.
+    pub(crate) async fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.peace.read().await
+    }
+
+    /// For a scenario that does not.
+    pub(crate) async fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.peace.write().await
+    }
+
+    pub(crate) async fn start_role(&self) -> anyhow::Result<()> {
+        let running =
+            self.world.role_with("league", "workloads", &self.federation.kubeconfig, &HURRY).await?;
+        *self.role.lock().await = Some(running);
+        Ok(())
+    }
+
+    /// Ends the role in good order.
+    pub(crate) async fn stop_role(&self) {
+        if let Some(role) = self.role.lock().await.take() {
+            role.stop().await;
+        }
+    }
+
+    pub(crate) async fn join(&self, name: &str) -> anyhow::Result<String> {
+        let member = self.members[name].kubeconfig.to_string_lossy();
+        self.koinon(&["join", name, "--member-kubeconfig", &member]).await
+    }
+
+    /// Runs a command of ours against the federation; fails with what it says if it does.
+    pub(crate) async fn koinon(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.koinon_output(arguments).await?;
+        if !output.status.success() {
+            bail!("koinon {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The same, however it ends.
+    pub(crate) async fn koinon_output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let mut command = Command::new(koinon());
+        command.args(arguments).arg("--kubeconfig").arg(&self.federation.kubeconfig);
+        command.kill_on_drop(true).output().await.context("koinon cannot be started")
+    }
+}
+
+impl Member {
+    async fn new(cluster: Arc<Cluster>) -> anyhow::Result<Member> {
+        let mut config = Kubeconfig::read_from(&cluster.kubeconfig).context("the kubeconfig of a member")?;
+        let named = config.clusters.first_mut().and_then(|named| named.cluster.as_mut());
+        let server = named.and_then(|cluster| cluster.server.as_mut()).context("its server")?;
+        let address = server.strip_prefix("https://").context("a server behind TLS")?;
+        let wire = Wire::open(address.trim_end_matches('/').parse()?).await?;
+        *server = format!("https://{}", wire.address);
+        let kubeconfig = cluster.kubeconfig.with_file_name("kubeconfig-over-the-wire");
+        std::fs::write(&kubeconfig, serde_json::to_string(&config)?)?;
+        Ok(Member { cluster, wire, kubeconfig })
+    }
+}
