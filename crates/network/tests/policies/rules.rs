@@ -193,10 +193,9 @@ async fn a_federated_service_can_be_selected_by_ingress_rules() {
     world.at("b").create(slices, slice("web-2", "federation.koinon.dev", "b", "10.1.0.1")).await;
     world.at("b").create(slices, slice("web-3", "somebody", "b", "10.2.0.1")).await;
     until(vec![r#"[{"ip":"10.0.0.1"}]"#, r#"[{"ip":"10.1.0.1"}]"#]).await;
-    let selected = world.at("b").get(&format!(
-        "{entities}?labelSelector=name.antreaplus.tanzu.vmware.com%3Dweb,cluster.antreaplus.tanzu.vmware.com%3Da"
-    ));
-    assert_eq!(selected.await.unwrap()["items"].as_array().unwrap().len(), 1);
+    let selector = "name.antreaplus.tanzu.vmware.com%3Dweb,cluster.antreaplus.tanzu.vmware.com%3Da";
+    let selected = world.at("b").get(&format!("{entities}?labelSelector={selector}")).await.unwrap();
+    assert_eq!(selected["items"].as_array().unwrap().len(), 1);
     world.rest().await;
     world.at("b").delete(&format!("{slices}/web-1")).await;
     until(vec![r#"[{"ip":"10.1.0.1"}]"#]).await;
