@@ -82,7 +82,7 @@ fn an_image_is_told_step_by_step() {
     let uneven = json!({"federation.kubernetes.io/deployment-preferences": uneven});
     let live = deployment(uneven, placement(&[("a", 5), ("b", 4), ("c", 0)]));
     assert_eq!(steps(&see(&live, image("web:2"))), "a b");
-    let mut paused = live.clone();
+    let mut paused = live;
     paused.spec.as_mut().unwrap().paused = Some(true);
     let paused = see(&paused, image("web:2"));
     assert_eq!((steps(&paused).as_str(), paused.warnings.len()), ("", 1));
