@@ -10,9 +10,9 @@ mod league;
 mod measure;
 mod planner;
 mod pods;
+mod policies;
 mod replicasets;
 mod scale;
-mod policies;
 mod sync;
 
 use std::path::PathBuf;

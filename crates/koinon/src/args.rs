@@ -61,6 +61,12 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    /// A page that shows how everything is, for whoever reaches the address
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:7480")]
+    pub(crate) dashboard: Option<SocketAddr>,
+    /// Begin with a Deployment over all members
+    #[arg(long)]
+    pub(crate) sample: bool,
     #[command(flatten)]
     pub(crate) health: Health,
     #[command(flatten)]

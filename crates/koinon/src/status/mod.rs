@@ -74,6 +74,12 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
     }
 }
 
+/// Everything at once, for programs.
+pub(crate) async fn as_json(client: &Client) -> anyhow::Result<String> {
+    let scope = Scope { client, namespace: None, now: Timestamp::now() };
+    show(Output::Json, &screen(&scope).await?, render)
+}
+
 async fn screen(scope: &Scope<'_>) -> anyhow::Result<Screen> {
     let (members, workloads, robots) =
         tokio::try_join!(members::gather(scope), workloads::gather(scope), robots::gather(scope))?;

@@ -1,7 +1,9 @@
 //! `koinon up`: the federation and its members in one process, on one port.
 
+mod dashboard;
 mod league;
 mod progress;
+mod sample;
 
 use std::sync::Arc;
 
@@ -13,8 +15,10 @@ use koinon_apiserver::auth::pki::{Authority, ServerNames};
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::listen;
 use koinon_cluster::Clock;
+use kube::Client;
 use tokio::sync::oneshot;
 
+use self::dashboard::Dashboard;
 use self::league::League;
 use self::progress::Progress;
 use crate::folder::{self, Folder, Use};
@@ -79,6 +83,17 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             clock,
         };
         let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
+        let client = Client::new(federation.from_federation(), "default");
+        if args.sample {
+            sample::put(&client, members.first().map_or("*", |member| member.name())).await?;
+        }
+        let dashboard = match args.dashboard {
+            Some(address) => Some(Dashboard::open(address, client).await?),
+            None => None,
+        };
+        if let Some(address) = args.dashboard {
+            progress.say(&format!("the dashboard is at http://{address}"));
+        }
         write_kubeconfig(&folder, &authority, &url, &members)?;
         let file = folder.path().join("kubeconfig");
         println!(
@@ -86,11 +101,11 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             describe(&members),
             file.display()
         );
-        anyhow::Ok(league)
+        anyhow::Ok((league, dashboard))
     };
     let outcome = tokio::select! {
         outcome = started => match outcome {
-            Ok(_league) => tokio::select! {
+            Ok(_working) => tokio::select! {
                 () = end.asked() => Ok(()),
                 never = bench.run() => match never {},
             },
