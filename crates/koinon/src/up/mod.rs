@@ -2,6 +2,7 @@
 
 mod dashboard;
 mod league;
+mod network;
 mod progress;
 mod sample;
 
@@ -74,6 +75,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
         })
         .await?;
         let context = ground.context.clone();
+        let instance = context.uid();
         let clock = Clock::new(move || context.now());
         let ground = league::Ground {
             federation: &federation,
@@ -81,6 +83,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             authority: &authority,
             url: &url,
             clock,
+            instance: &instance,
         };
         let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
         let client = Client::new(federation.from_federation(), "default");
