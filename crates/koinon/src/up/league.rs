@@ -23,7 +23,7 @@ use crate::site::Site;
 /// The federation at work; it ends when this is dropped.
 pub(super) struct League {
     task: JoinHandle<()>,
-    _span: Option<Span>,
+    span: Option<Span>,
 }
 
 /// What the federation knows of its own API server and its members.
@@ -67,7 +67,16 @@ impl League {
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
             Box::pin(crew.work(spreading, || (), std::future::pending())).await;
         });
-        Ok(League { task, _span: span })
+        Ok(League { task, span })
+    }
+}
+
+impl League {
+    /// Ends it in good order.
+    pub(super) async fn end(mut self) {
+        if let Some(span) = self.span.take() {
+            span.end().await;
+        }
     }
 }
 

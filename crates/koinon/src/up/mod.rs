@@ -31,6 +31,7 @@ use crate::{args, host};
 const FEDERATION: &str = "federation";
 /// Clusters that start or stop at the same time: enough to keep the processors and the disk busy.
 const AT_ONCE: usize = 8;
+const ENDING: &str = "ending; the state stays in the data folder";
 
 pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
     let path = match args.data {
@@ -108,15 +109,22 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
     };
     let outcome = tokio::select! {
         outcome = started => match outcome {
-            Ok(_working) => tokio::select! {
-                () = end.asked() => Ok(()),
-                never = bench.run() => match never {},
-            },
+            Ok((league, _dashboard)) => {
+                tokio::select! {
+                    () = end.asked() => {}
+                    never = bench.run() => match never {},
+                }
+                progress.say(ENDING);
+                league.end().await;
+                Ok(())
+            }
             Err(failed) => Err(failed),
         },
-        () = end.asked() => Ok(()),
+        () = end.asked() => {
+            progress.say(ENDING);
+            Ok(())
+        }
     };
-    progress.say("ending; the state stays in the data folder");
     for_each(&members, async |member| {
         member.stop().await;
         anyhow::Ok(())

@@ -14,6 +14,7 @@ use koinon_network::services::{self, Services};
 use koinon_network::{Network, crds};
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 const API: &str = "federation.antreaplus.tanzu.vmware.com/v1alpha1";
@@ -23,14 +24,19 @@ const MOST_MEMBERS: usize = 100;
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
-/// The role at work; it ends when this is dropped.
+/// The role at work.
 pub(super) struct Span {
+    stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Span {
-    fn drop(&mut self) {
-        self.task.abort();
+impl Span {
+    /// Gives back every lead, so that whoever comes next need not wait for leases to end.
+    pub(super) async fn end(self) {
+        drop(self.stop);
+        if let Err(error) = self.task.await {
+            tracing::warn!(%error, "the network role ended badly");
+        }
     }
 }
 
@@ -59,8 +65,9 @@ pub(super) async fn start(
     let fleet = network.fleet().clone();
     let services = Services::new(fleet.clone(), services::Options::default(), services::Metrics::default());
     let network = network.direct(direct).feature(services).feature(Policies::new(fleet));
-    let task = tokio::spawn(network.run(std::future::pending()));
-    Ok(Some(Span { task }))
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(network.run(async { drop(stopped.await) }));
+    Ok(Some(Span { stop, task }))
 }
 
 /// Writes into one member who it is, and into a supervisor whom it may lead.
