@@ -108,9 +108,9 @@ impl Led {
                 }
                 Act::Write(_) => touches.push((key, plan.act)),
                 Act::Judge(..) | Act::Forget(_) => match self.look_again(&key, pages, terms).await {
-                    Ok(Some(Judged::Deed(deed, entry, content))) => {
-                        page.note(&key, entry.clone());
-                        deeds.push((key, deed, entry, content));
+                    Ok(Some(Judged::Deed(judgement))) => {
+                        page.note(&key, judgement.entry.clone());
+                        deeds.push((key, *judgement));
                     }
                     Ok(Some(Judged::Forget)) => page.forget(&key),
                     Ok(None) => self.mark([key]),
@@ -197,9 +197,9 @@ impl Led {
         let plan = plan(&self.case(key, pages, &seen, terms));
         Ok(match plan.act {
             Act::Judge(deed, entry) => {
-                let content =
+                let found =
                     object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
-                Some(Judged::Deed(deed, entry, content))
+                Some(Judged::Deed(Box::new(Judgement { deed, entry, found })))
             }
             Act::Forget(Why::Done | Why::GroundGone) => Some(Judged::Forget),
             _ => None,
@@ -231,9 +231,9 @@ impl Led {
     }
 
     /// What users did is written down: now the content can go anywhere, and they are told.
-    fn announce(&self, deeds: Vec<(PolicyKey, Deed, Entry, Option<(String, Content)>)>) {
+    fn announce(&self, deeds: Vec<(PolicyKey, Judgement)>) {
         let members = self.listed().len();
-        for (key, deed, entry, found) in deeds {
+        for (key, Judgement { deed, entry, found }) in deeds {
             let uid = found.as_ref().map(|(uid, _)| uid.clone()).unwrap_or_default();
             self.telling.deed(&key, &uid, deed, &entry.version, members);
             if let (Some(hash), Some((_, content))) = (entry.version.content, found) {
@@ -321,6 +321,13 @@ impl Led {
 
 /// What a look past the watches confirmed.
 enum Judged {
-    Deed(Deed, Entry, Option<(String, Content)>),
+    Deed(Box<Judgement>),
     Forget,
+}
+
+/// What a user did, what the ledger will say of it, and the object's UID and content where it is there.
+struct Judgement {
+    deed: Deed,
+    entry: Entry,
+    found: Option<(String, Content)>,
 }
