@@ -26,10 +26,6 @@ use clap::{CommandFactory as _, Parser as _};
 use self::args::{Args, Command};
 use self::run::LogFormat;
 
-/// With a thousand clusters in one process the system's allocator took half of all processor time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // One provider for all TLS of the process; a second call would fail, and there is none.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -38,6 +34,9 @@ fn main() -> ExitCode {
         Command::Run(run) => run.log_format(),
         _ => LogFormat::Text,
     });
+    if matches!(args.command, Command::Cluster(_)) {
+        host::give_memory_back();
+    }
     match run(args.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
