@@ -64,7 +64,9 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
             show(args.output, &found, workload::render)?
         }
         Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
-        Some(Subject::Robots) => show(args.output, &robots::gather(&scope).await?, |robots| robots::render(robots))?,
+        Some(Subject::Robots) => {
+            show(args.output, &robots::gather(&scope).await?, |robots| robots::render(robots))?
+        }
         None => show(args.output, &screen(&scope).await?, render)?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
