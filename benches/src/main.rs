@@ -10,9 +10,9 @@ mod league;
 mod measure;
 mod planner;
 mod pods;
+mod policies;
 mod replicasets;
 mod scale;
-mod policies;
 mod sync;
 
 use std::path::PathBuf;
@@ -126,6 +126,7 @@ async fn main() -> Result<()> {
         }
         Subject::Deployments { members, at_once } => {
             ("deployments", deployments::run(members, &at_once).await?)
+        }
         Subject::Policies { members, policies, rounds } => {
             ("policies", policies::run(members, policies, rounds).await?)
         }
