@@ -7,10 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::flags::{self, Health, Nodes, Spreading};
-use crate::run;
-
 use crate::status::Named;
-use crate::{install, members, status};
+use crate::{install, members, run, simulate, status};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -44,6 +42,8 @@ pub(crate) enum Command {
     Status(status::Status),
     /// Print what to apply to a real cluster before a role runs beside it
     Install(install::Install),
+    /// Put a federation through trouble in simulated time, and tell how it fared
+    Simulate(simulate::Simulate),
     /// Print a completion script
     Completions { shell: clap_complete::Shell },
     /// Print the version
@@ -61,6 +61,12 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
+    /// A page that shows how everything is, for whoever reaches the address
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:7480")]
+    pub(crate) dashboard: Option<SocketAddr>,
+    /// Begin with a Deployment over all members
+    #[arg(long)]
+    pub(crate) sample: bool,
     #[command(flatten)]
     pub(crate) health: Health,
     #[command(flatten)]

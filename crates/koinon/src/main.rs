@@ -12,6 +12,7 @@ mod members;
 mod nodes;
 mod plan;
 mod run;
+mod simulate;
 mod site;
 mod status;
 mod table;
@@ -59,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
         Command::Status(options) => host::runtime()?.block_on(status::run(options)),
         Command::Install(options) => install::run(&options),
+        Command::Simulate(options) => simulate::run(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "koinon", &mut std::io::stdout());
             Ok(())

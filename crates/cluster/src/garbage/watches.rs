@@ -19,7 +19,9 @@ use super::plan;
 use koinon_control::discovery::{Catalog, Metadata, Served};
 use koinon_control::watch;
 
-const DISCOVERY_PERIOD: Duration = Duration::from_secs(30);
+/// What an aggregated server offers can change without a definition here; part of an answer may come later.
+const DISCOVERY_PERIOD: Duration = Duration::from_secs(300);
+const INCOMPLETE_PERIOD: Duration = Duration::from_secs(30);
 const DISCOVERY_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// A new kind appears in discovery shortly after its definition: look soon, and once more after that.
@@ -38,8 +40,9 @@ pub(super) async fn run(collector: &Arc<Collector>) -> Infallible {
         let wait = match found {
             Ok(catalog) => {
                 pause = DISCOVERY_RETRY;
+                let period = if catalog.has_gaps() { INCOMPLETE_PERIOD } else { DISCOVERY_PERIOD };
                 watches.update(collector, catalog);
-                DISCOVERY_PERIOD
+                period
             }
             Err(error) => {
                 tracing::debug!(%error, "garbage: discovery failed");

@@ -239,7 +239,7 @@ pub(super) async fn uid(client: &Client) -> Result<String, call::Error> {
 
 /// Applies an object of ours as a whole. Others have no business with objects of these names, so that it wins
 /// over whatever else was written to the same fields.
-pub(super) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, call::Error> {
+pub async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, call::Error> {
     let object: DynamicObject = serde_json::from_value(object.clone()).expect("what is applied is an object");
     let types = object.types.clone().unwrap_or_default();
     let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));

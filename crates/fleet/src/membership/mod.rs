@@ -18,6 +18,7 @@ pub mod status;
 use koinon_api::membership::ClusterId;
 use koinon_control::call;
 
+pub use books::apply;
 pub use controller::Controller;
 pub use enlist::{Recruit, enlist};
 pub use formation::{Formation, Part, Role};

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
             show(args.output, &found, workload::render)?
         }
         Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
-        Some(Subject::Robots) => show(args.output, &robots::gather(&scope).await?, robots::render)?,
+        Some(Subject::Robots) => show(args.output, &robots::gather(&scope).await?, |robots| robots::render(robots))?,
         None => show(args.output, &screen(&scope).await?, render)?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -72,6 +72,12 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.context("the status cannot be written"),
     }
+}
+
+/// Everything at once, for programs.
+pub(crate) async fn as_json(client: &Client) -> anyhow::Result<String> {
+    let scope = Scope { client, namespace: None, now: Timestamp::now() };
+    show(Output::Json, &screen(&scope).await?, render)
 }
 
 async fn screen(scope: &Scope<'_>) -> anyhow::Result<Screen> {

@@ -52,7 +52,7 @@ fn told(robot: &Robot, now: Timestamp) -> Told {
     }
 }
 
-pub(super) fn render(robots: &Vec<Told>) -> String {
+pub(super) fn render(robots: &[Told]) -> String {
     if robots.is_empty() {
         return "none; koinon run sync beside a robot makes it known here\n".to_owned();
     }
@@ -87,6 +87,6 @@ mod tests {
         let text = render(&robots);
         assert!(text.contains("r1      Silent   60m ago        2      3         60m"), "{text}");
         assert!(!robots[0].connected && robots[0].pending == Some(3));
-        assert!(render(&Vec::new()).starts_with("none"));
+        assert!(render(&[]).starts_with("none"));
     }
 }

@@ -16,12 +16,14 @@ use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use super::network::{self, Span};
 use crate::run::workloads::Crew;
 use crate::site::Site;
 
 /// The federation at work; it ends when this is dropped.
 pub(super) struct League {
     task: JoinHandle<()>,
+    span: Option<Span>,
 }
 
 /// What the federation knows of its own API server and its members.
@@ -31,6 +33,8 @@ pub(super) struct Ground<'a> {
     pub(super) authority: &'a Authority,
     pub(super) url: &'a str,
     pub(super) clock: Clock,
+    /// What tells this process from others.
+    pub(super) instance: &'a str,
 }
 
 impl League {
@@ -43,10 +47,17 @@ impl League {
         let client = Client::new(ground.federation.from_federation(), "default");
         let recruits = recruits(&ground)?;
         membership::enlist(&client, &recruits).await.context("the members cannot be written down")?;
+        let options = Options { thresholds, ..Options::default() };
+        let span = match network::is_for(recruits.len()) {
+            true => {
+                let (fleet, clock) = (options.clone(), ground.clock.clone());
+                network::start(&recruits, ground.instance, fleet, clock).await?
+            }
+            false => None,
+        };
         // Members of this process are reached without a socket, over a wire that `koinon lab` can cut.
         let direct: BTreeMap<ClusterId, Client> =
             recruits.into_iter().map(|recruit| (recruit.name, recruit.client)).collect();
-        let options = Options { thresholds, ..Options::default() };
         let fleet = Fleet::new(options, Metrics::default(), ground.clock.clone());
         let controller =
             Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone()).direct(direct);
@@ -56,7 +67,16 @@ impl League {
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
             Box::pin(crew.work(spreading, || (), std::future::pending())).await;
         });
-        Ok(League { task })
+        Ok(League { task, span })
+    }
+}
+
+impl League {
+    /// Ends it in good order.
+    pub(super) async fn end(mut self) {
+        if let Some(span) = self.span.take() {
+            span.end().await;
+        }
     }
 }
 

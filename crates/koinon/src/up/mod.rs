@@ -1,7 +1,10 @@
 //! `koinon up`: the federation and its members in one process, on one port.
 
+mod dashboard;
 mod league;
+mod network;
 mod progress;
+mod sample;
 
 use std::sync::Arc;
 
@@ -13,8 +16,10 @@ use koinon_apiserver::auth::pki::{Authority, ServerNames};
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::listen;
 use koinon_cluster::Clock;
+use kube::Client;
 use tokio::sync::oneshot;
 
+use self::dashboard::Dashboard;
 use self::league::League;
 use self::progress::Progress;
 use crate::folder::{self, Folder, Use};
@@ -26,6 +31,7 @@ use crate::{args, host};
 const FEDERATION: &str = "federation";
 /// Clusters that start or stop at the same time: enough to keep the processors and the disk busy.
 const AT_ONCE: usize = 8;
+const ENDING: &str = "ending; the state stays in the data folder";
 
 pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
     let path = match args.data {
@@ -70,6 +76,7 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
         })
         .await?;
         let context = ground.context.clone();
+        let instance = context.uid();
         let clock = Clock::new(move || context.now());
         let ground = league::Ground {
             federation: &federation,
@@ -77,8 +84,20 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             authority: &authority,
             url: &url,
             clock,
+            instance: &instance,
         };
         let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
+        let client = Client::new(federation.from_federation(), "default");
+        if args.sample {
+            sample::put(&client, members.first().map_or("*", |member| member.name())).await?;
+        }
+        let dashboard = match args.dashboard {
+            Some(address) => Some(Dashboard::open(address, client).await?),
+            None => None,
+        };
+        if let Some(address) = args.dashboard {
+            progress.say(&format!("the dashboard is at http://{address}"));
+        }
         write_kubeconfig(&folder, &authority, &url, &members)?;
         let file = folder.path().join("kubeconfig");
         println!(
@@ -86,19 +105,26 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             describe(&members),
             file.display()
         );
-        anyhow::Ok(league)
+        anyhow::Ok((league, dashboard))
     };
     let outcome = tokio::select! {
         outcome = started => match outcome {
-            Ok(_league) => tokio::select! {
-                () = end.asked() => Ok(()),
-                never = bench.run() => match never {},
-            },
+            Ok((league, _dashboard)) => {
+                tokio::select! {
+                    () = end.asked() => {}
+                    never = bench.run() => match never {},
+                }
+                progress.say(ENDING);
+                league.end().await;
+                Ok(())
+            }
             Err(failed) => Err(failed),
         },
-        () = end.asked() => Ok(()),
+        () = end.asked() => {
+            progress.say(ENDING);
+            Ok(())
+        }
     };
-    progress.say("ending; the state stays in the data folder");
     for_each(&members, async |member| {
         member.stop().await;
         anyhow::Ok(())

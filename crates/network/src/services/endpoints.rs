@@ -161,7 +161,7 @@ fn through_nodes(which: Nodes, member: &Member, cluster: &Cluster, names: &Names
 
 fn through_balancer(ways: &[Ingress], member: &Member, names: &Names, resolved: &Resolved) -> Vec<Group> {
     let ready = is_ready(member);
-    let mut by_ports: BTreeMap<Option<Vec<(Protocol, u16)>>, Vec<&Address>> = BTreeMap::new();
+    let mut by_ports: BTreeMap<Served, Vec<&Address>> = BTreeMap::new();
     for way in ways {
         by_ports.entry(way.ports.clone()).or_default().push(&way.address);
     }
@@ -178,6 +178,9 @@ fn through_balancer(ways: &[Ingress], member: &Member, names: &Names, resolved: 
     });
     groups.collect()
 }
+
+/// The ports that a load balancer serves, where it says.
+type Served = Option<Vec<(Protocol, u16)>>;
 
 /// The ports at which a member is reached, by what they are called.
 fn served(ports: &[Port], names: &Names, number: impl Fn(&Port) -> Option<u16>) -> Vec<SlicePort> {

@@ -50,7 +50,10 @@ impl At {
         let mut failed = Ok(());
         for steps in steps.chunks(AT_ONCE) {
             let outcomes = join_all(steps.iter().map(|step| self.act_on_slice(key, manager, step))).await;
-            failed = failed.and(outcomes.into_iter().collect());
+            let outcome: Result<(), Error> = outcomes.into_iter().collect();
+            if failed.is_ok() {
+                failed = outcome;
+            }
         }
         failed
     }

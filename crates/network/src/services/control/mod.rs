@@ -73,9 +73,8 @@ impl Feature for Services {
     }
 
     fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
-        Box::pin(async move {
-            post::At::new(post, self.sources.clone(), self.options.clone(), self.metrics.clone()).run().await
-        })
+        let at = post::At::new(post, self.sources.clone(), self.options.clone(), self.metrics.clone());
+        Box::pin(at.run())
     }
 
     fn withdraw(self: Arc<Self>, cluster: Client) -> BoxFuture<'static, bool> {

@@ -238,9 +238,8 @@ impl At {
             Job::Import(key) => self.import(&key).await,
             Job::Derived(key) => {
                 let import = self.derived_names.lock().get(&key).cloned();
-                match import {
-                    Some(import) => self.inbox.add(Job::Import(import)),
-                    None => {}
+                if let Some(import) = import {
+                    self.inbox.add(Job::Import(import));
                 }
                 Next::Done
             }

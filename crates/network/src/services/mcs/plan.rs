@@ -126,7 +126,7 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     };
     match input.derived.as_deref() {
         None if shape.ports.is_empty() && !headless => {}
-        None => plan.derived = Some(DerivedStep::Create { shape: shape.clone(), headless }),
+        None => plan.derived = Some(DerivedStep::Create { shape, headless }),
         Some(derived) if derived.going => {}
         // Whether a Service has an address cannot be changed: it is made anew.
         Some(derived) if derived.headless != headless => plan.derived = Some(delete(derived)),
