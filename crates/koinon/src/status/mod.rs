@@ -6,6 +6,7 @@
 mod config;
 mod members;
 mod robots;
+mod service;
 mod subject;
 mod workload;
 mod workloads;
@@ -26,12 +27,12 @@ use crate::members::{Federation, client};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// Only this, with all that is known of it: deployment/web, replicaset/web, config, robots
+    /// Only this, with all that is known of it: deployment/web, replicaset/web, service/web, config, robots
     #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
     subject: Option<Subject>,
     #[command(flatten)]
     federation: Federation,
-    /// The namespace [default: all, and `default` for one workload]
+    /// The namespace [default: all; for one workload `default`, for one Service `antrea-plus-system`]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// How to show it
@@ -62,6 +63,9 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
         Some(Subject::Workload(named)) => {
             let found = workload::gather(&scope, named).await?;
             show(args.output, &found, workload::render)?
+        }
+        Some(Subject::Service(name)) => {
+            show(args.output, &service::gather(&scope, name).await?, service::render)?
         }
         Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
         Some(Subject::Robots) => {

@@ -6,18 +6,22 @@ use super::workload::Named;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
     Workload(Named),
+    Service(String),
     Config,
     Robots,
 }
 
 impl Subject {
     pub(super) fn parse(text: &str) -> Result<Subject, String> {
-        match text {
-            "config" => Ok(Subject::Config),
-            "robots" | "sync" => Ok(Subject::Robots),
-            _ if text.contains('/') => Named::parse(text).map(Subject::Workload),
-            _ => Err(format!(
-                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, config or robots"
+        match text.split_once('/') {
+            None if text == "config" => Ok(Subject::Config),
+            None if matches!(text, "robots" | "sync") => Ok(Subject::Robots),
+            Some(("service" | "services" | "svc", name)) if !name.is_empty() => {
+                Ok(Subject::Service(name.to_owned()))
+            }
+            Some(_) => Named::parse(text).map(Subject::Workload),
+            None => Err(format!(
+                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, service/NAME, config or robots"
             )),
         }
     }
@@ -31,6 +35,7 @@ mod tests {
     fn subjects_are_told_apart() {
         assert_eq!(Subject::parse("config"), Ok(Subject::Config));
         assert_eq!(Subject::parse("robots"), Subject::parse("sync"));
+        assert_eq!(Subject::parse("svc/foo"), Ok(Subject::Service("foo".into())));
         assert!(matches!(Subject::parse("deploy/web"), Ok(Subject::Workload(_))));
         assert!(Subject::parse("pod/web").unwrap_err().contains("no workload"));
         assert!(Subject::parse("weather").unwrap_err().contains("robots"));

@@ -31,5 +31,5 @@ pub mod view;
 
 pub use control::{Options, Resolve, Services};
 pub use metrics::Metrics;
-pub use report::{Seen, report};
+pub use report::{Endpoints, Seen, report};
 pub use view::{Locality, Stale, Stance};
