@@ -30,7 +30,7 @@ pub use moves::Held;
 pub use stuck::Stuck;
 pub use surge::{BadSurge, Surge};
 
-use crate::planner::{self, MinimumCut, Reason, Share};
+use crate::planner::{self, Candidate, MinimumCut, PROBES, Reason, Share};
 use crate::rollout::Reach;
 
 /// So many refusals in a row, and a cluster's replicas go elsewhere.
@@ -110,7 +110,7 @@ pub struct Spot {
 impl Spot {
     /// The share as it is now, on the way to the one in the end.
     pub fn share_now(&self) -> Share {
-        let probes = self.share.overflow.min(planner::PROBES).min(self.now);
+        let probes = self.share.overflow.min(PROBES).min(self.now);
         if self.now == self.share.spec_replicas() {
             return self.share.clone();
         }
@@ -141,7 +141,12 @@ pub fn place(
         if settled.is_some() && existing > wanted.replicas { &shed } else { wanted.preferences };
     let workload = planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences };
     let mut plan = planner::plan(&workload, &candidates);
-    plan.clusters.values_mut().for_each(wait_for_minimum);
+    for (name, share) in &mut plan.clusters {
+        wait_for_minimum(share);
+        let waiting = i64::try_from(members[name].waiting.len()).unwrap_or(i64::MAX);
+        let waiting = waiting.saturating_add(stuck.get(name.as_str()).map_or(0, |stuck| stuck.missing));
+        wait_where_it_is_full(share, &candidates[name], waiting);
+    }
     let next = moves::next(wanted, &plan, members, settled.is_some());
     let clusters = plan
         .clusters
@@ -167,6 +172,21 @@ fn wait_for_minimum(share: &mut Share) {
         && parts.cut == Some(MinimumCut::Capacity)
     {
         share.overflow = share.overflow.max(parts.minimum_wanted - parts.minimum);
+        parts.waiting = share.overflow;
+    }
+}
+
+/// A cluster that gives up what found no room, because others keep theirs, keeps a couple of those waiting for the same
+/// reason: two full clusters would else send them to each other for ever.
+fn wait_where_it_is_full(share: &mut Share, candidate: &Candidate, waiting: i64) {
+    let full = candidate.capacity.is_some_and(|room| share.replicas >= room);
+    if let Reason::Parts(parts) = &mut share.reason
+        && full
+        && share.overflow == 0
+        && parts.weight > 0
+        && waiting > 0
+    {
+        share.overflow = waiting.min(PROBES);
         parts.waiting = share.overflow;
     }
 }
