@@ -141,11 +141,15 @@ pub fn place(
         if settled.is_some() && existing > wanted.replicas { &shed } else { wanted.preferences };
     let workload = planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences };
     let mut plan = planner::plan(&workload, &candidates);
-    for (name, share) in &mut plan.clusters {
-        wait_for_minimum(share);
-        let waiting = i64::try_from(members[name].waiting.len()).unwrap_or(i64::MAX);
-        let waiting = waiting.saturating_add(stuck.get(name.as_str()).map_or(0, |stuck| stuck.missing));
-        wait_where_it_is_full(share, &candidates[name], waiting);
+    plan.clusters.values_mut().for_each(wait_for_minimum);
+    let available = |name: &String| members[name].local.map_or(0, |local| local.available);
+    let found = plan.clusters.iter().all(|(name, share)| available(name) >= share.replicas);
+    if !found {
+        for (name, share) in &mut plan.clusters {
+            let waiting = i64::try_from(members[name].waiting.len()).unwrap_or(i64::MAX);
+            let missing = stuck.get(name.as_str()).map_or(0, |stuck| stuck.missing);
+            wait_until_found(share, &candidates[name], waiting.saturating_add(missing));
+        }
     }
     let next = moves::next(wanted, &plan, members, settled.is_some());
     let clusters = plan
@@ -176,9 +180,9 @@ fn wait_for_minimum(share: &mut Share) {
     }
 }
 
-/// A cluster that gives up what found no room, because others keep theirs, keeps a couple of those waiting for the same
-/// reason: two full clusters would else send them to each other for ever.
-fn wait_where_it_is_full(share: &mut Share, candidate: &Candidate, waiting: i64) {
+/// A cluster that gives up what found no room keeps a couple of those waiting until all are available elsewhere: two full
+/// clusters would else forget that they are, and send them to each other for ever.
+fn wait_until_found(share: &mut Share, candidate: &Candidate, waiting: i64) {
     let full = candidate.capacity.is_some_and(|room| share.replicas >= room);
     if let Reason::Parts(parts) = &mut share.reason
         && full
