@@ -6,8 +6,8 @@ use std::time::Duration;
 use koinon_api::names::MANAGER;
 use koinon_control::call::{self, within_deadline};
 use koinon_control::events::Recorder;
-use koinon_control::queue::Queue;
-use koinon_control::{Clock, Key};
+use koinon_control::queue::{Next, Queue};
+use koinon_control::{Clock, Key, View};
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -59,8 +59,33 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Gives an object the finalizer that it should have. A deletion that is meant for the members is written down before.
-    /// Says whether anything was changed.
-    pub(crate) async fn guard<K>(&self, kind: Kind, object: &K) -> Result<Option<K>, call::Error>
+    /// Says what comes next if there was anything to do.
+    pub(crate) async fn guard<K>(&self, kind: Kind, key: &Key, object: &K, view: &View<K>) -> Option<Next>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + Sync
+            + 'static,
+    {
+        match self.set_finalizer(kind, object).await {
+            // The answer is seen as a change, and looked at then.
+            Ok(Some(answer)) if answer.meta().deletion_timestamp.is_none() => {
+                view.learn(answer);
+                Some(Next::After(Duration::ZERO))
+            }
+            Ok(Some(_)) => Some(Next::Done),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::debug!(%key, %error, "the finalizer was not written");
+                Some(Next::Retry)
+            }
+        }
+    }
+
+    async fn set_finalizer<K>(&self, kind: Kind, object: &K) -> Result<Option<K>, call::Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone

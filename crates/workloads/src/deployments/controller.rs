@@ -70,17 +70,8 @@ impl Controller {
             self.hub.metrics.count(Kind::Deployment, key, None);
             return Next::Done;
         };
-        match self.hub.guard(Kind::Deployment, &*deployment).await {
-            Ok(Some(answer)) if answer.metadata.deletion_timestamp.is_none() => {
-                self.view.learn(answer);
-                return Next::After(Duration::ZERO);
-            }
-            Ok(Some(_)) => return Next::Done,
-            Ok(None) => {}
-            Err(error) => {
-                tracing::debug!(%key, %error, "the finalizer was not written");
-                return Next::Retry;
-            }
+        if let Some(next) = self.hub.guard(Kind::Deployment, key, &*deployment, &self.view).await {
+            return next;
         }
         if deployment.metadata.deletion_timestamp.is_some() {
             self.memory.lock().remove(&deployment.uid().unwrap_or_default());

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use koinon_api::names::workloads;
@@ -51,18 +50,8 @@ impl Controller {
         if !super::is_federated(&set) {
             return Next::Done;
         }
-        match self.hub.guard(Kind::ReplicaSet, &*set).await {
-            // The answer is seen as a change, and looked at then.
-            Ok(Some(answer)) if answer.metadata.deletion_timestamp.is_none() => {
-                self.view.learn(answer);
-                return Next::After(Duration::ZERO);
-            }
-            Ok(Some(_)) => return Next::Done,
-            Ok(None) => {}
-            Err(error) => {
-                tracing::debug!(%key, %error, "the finalizer was not written");
-                return Next::Retry;
-            }
+        if let Some(next) = self.hub.guard(Kind::ReplicaSet, key, &*set, &self.view).await {
+            return next;
         }
         if set.metadata.deletion_timestamp.is_some() {
             return Next::Done;
