@@ -13,8 +13,10 @@ use tokio::time::Instant;
 use crate::side::Name;
 use hold::{Facts, Origin, Verdict};
 
-/// Deletions that come within this time are counted as one.
+/// Deletions are decided together when no more came for this long: a client that deletes many does it one by one.
 pub(crate) const SETTLE: Duration = Duration::from_millis(500);
+/// However many more come, the first is not kept waiting longer than this.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(5);
 /// So long a deletion counts as recent.
 const RECENT: Duration = Duration::from_secs(10);
 
@@ -100,16 +102,27 @@ impl Gate {
         self.changed.notify_one();
     }
 
-    /// Waits until there is something to decide, and a moment longer for what comes with it.
+    /// Waits until there is something to decide, and for as long as more comes with it.
     pub(crate) async fn due(&self) {
         loop {
             if self.waiting() > 0 {
-                tokio::time::sleep(SETTLE).await;
+                self.settled().await;
                 if self.waiting() > 0 {
                     return;
                 }
             }
             self.changed.notified().await;
+        }
+    }
+
+    async fn settled(&self) {
+        let latest = Instant::now() + SETTLE_AT_MOST;
+        loop {
+            let before = self.waiting();
+            tokio::time::sleep(SETTLE).await;
+            if self.waiting() <= before || Instant::now() >= latest {
+                return;
+            }
         }
     }
 
@@ -205,6 +218,37 @@ mod tests {
         assert_eq!(gate.ask(&key(1), "another"), Pass::Later, "that is another copy");
         gate.went(&key(0));
         assert_eq!(gate.ask(&key(0), "u"), Pass::Later, "a pass is good for one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_deletes_one_by_one_is_waited_for() {
+        let gate = Gate::default();
+        let (due, ()) = tokio::join!(
+            async {
+                gate.due().await;
+                gate.waiting()
+            },
+            async {
+                for number in 0..14 {
+                    ask(&gate, number..number + 1);
+                    tokio::time::sleep(SETTLE / 2).await;
+                }
+            }
+        );
+        assert_eq!(due, 14);
+
+        let began = Instant::now();
+        let endless = async {
+            for number in 14.. {
+                ask(&gate, number..number + 1);
+                tokio::time::sleep(SETTLE / 2).await;
+            }
+        };
+        tokio::select! {
+            () = gate.due() => {}
+            () = endless => {}
+        }
+        assert_eq!(began.elapsed(), SETTLE_AT_MOST, "but not for ever");
     }
 
     #[tokio::test(start_paused = true)]
