@@ -11,6 +11,7 @@ mod league;
 mod objects;
 mod sampling;
 mod scenarios;
+mod union;
 mod wait;
 mod world;
 

@@ -1,0 +1,204 @@
+//! A federation of clusters that supervise each other: what `koinon run network` works for.
+//!
+//! Each cluster can be in one such federation, so scenarios that need one take turns. A scenario founds its own in
+//! clusters `a`, `b` and `c`; the first two supervise, each with exactly the permissions that `koinon install rbac` prints.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::engine::{Running, koinon};
+use crate::wait::{Look, until};
+use crate::world::{Room, World};
+
+pub(crate) const SITES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const SUPERVISORS: [&str; 2] = ["a", "b"];
+pub(crate) const SYSTEM: &str = "antrea-plus-system";
+pub(crate) const FEDERATION: &str = "federation.antreaplus.tanzu.vmware.com/v1alpha1";
+/// Enough haste that a scenario need not wait long for a new leader.
+pub(crate) const HASTE: [&str; 8] =
+    ["--lease-duration", "6s", "--renew-deadline", "4s", "--retry-period", "1s", "--probe-every", "1s"];
+
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Three clusters of one federation, for as long as a scenario has its turn.
+pub(crate) struct Union {
+    pub(crate) sites: Vec<Site>,
+    world: Arc<World>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// One of its clusters.
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    /// Where claims, the Federation, Leases and global Services are.
+    pub(crate) room: Room,
+    /// The role beside it, where one runs.
+    pub(crate) role: Option<Running>,
+}
+
+impl Union {
+    /// Prepares the clusters, tells them of each other and starts the supervisors' role.
+    pub(crate) async fn found(world: &Arc<World>) -> anyhow::Result<Union> {
+        let mut union = Union::prepare(world).await?;
+        for index in 0..union.sites.len() {
+            union.federate(index).await?;
+        }
+        for index in 0..union.sites.len() {
+            if SUPERVISORS.contains(&union.sites[index].name) {
+                union.start_role(index, &[]).await?;
+            }
+        }
+        Ok(union)
+    }
+
+    /// The clusters with everything installed, but nobody claims anything yet and no role runs.
+    pub(crate) async fn prepare(world: &Arc<World>) -> anyhow::Result<Union> {
+        let turn = TURN.lock().await;
+        let mut sites = Vec::new();
+        for name in SITES {
+            sites.push(Site::prepare(world, name).await?);
+        }
+        Ok(Union { sites, world: world.clone(), _turn: turn })
+    }
+
+    /// Has a cluster take part: supervisors know how to log in everywhere, a child only says that it is in.
+    pub(crate) async fn federate(&self, index: usize) -> anyhow::Result<()> {
+        let site = &self.sites[index];
+        let mut members = Vec::new();
+        if SUPERVISORS.contains(&site.name) {
+            for other in &self.sites {
+                members.push(site.entry_for(other).await?);
+            }
+            site.claim("supervisor.antreaplus.tanzu-vmware.com", "true").await?;
+        }
+        site.claim("id.k8s.io", site.name).await?;
+        site.apply(&json!({
+            "apiVersion": FEDERATION, "kind": "Federation", "metadata": {"name": "fed"}, "spec": {"members": members},
+        }))
+        .await
+    }
+
+    /// Runs the role beside a cluster, as the account that is meant for it.
+    pub(crate) async fn start_role(&mut self, index: usize, arguments: &[&str]) -> anyhow::Result<()> {
+        let site = &self.sites[index];
+        let kubeconfig = site.kubeconfig_of("koinon-network").await?;
+        let arguments = [&HASTE, arguments].concat();
+        let role = self.world.role_with(site.name, "network", &kubeconfig, &arguments).await?;
+        self.sites[index].role = Some(role);
+        Ok(())
+    }
+
+    /// Ends every role and takes the federation's namespace away everywhere.
+    pub(crate) async fn dissolve(self) -> anyhow::Result<()> {
+        for site in self.sites {
+            if let Some(role) = site.role {
+                role.stop().await;
+            }
+            site.room.leave().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Site {
+    async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
+        let cluster = world.cluster(name).await?;
+        // The one of the scenario before may still be on its way out.
+        let room = until("the federation's namespace can be made", async || {
+            Ok(Look::Found(Room::open(cluster.clone(), SYSTEM).await?))
+        })
+        .await?;
+        let beside = Room { cluster: room.cluster.clone(), name: "kube-system".into() };
+        for what in ["crds", "rbac"] {
+            let printed = tokio::process::Command::new(koinon())
+                .args(["install", what, "--role", "network"])
+                .output()
+                .await?;
+            // kubectl is told a namespace here, and then takes no object of another.
+            let (other, own): (Vec<&str>, Vec<&str>) =
+                str::from_utf8(&printed.stdout)?.split("---\n").partition(|one| one.contains("kube-system"));
+            for (room, documents) in [(&room, own), (&beside, other)] {
+                if documents.is_empty() {
+                    continue;
+                }
+                let file = room.cluster.kubeconfig.with_file_name("network.yaml");
+                std::fs::write(&file, documents.join("---\n"))?;
+                room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+            }
+        }
+        room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
+        Ok(Site { name, room, role: None })
+    }
+
+    /// What stands in this cluster's Federation for another cluster, whose credentials are put into a Secret here.
+    pub(crate) async fn entry_for(&self, other: &Site) -> anyhow::Result<Value> {
+        let (server, authority) = other.server()?;
+        let token = other.token("koinon-network-member").await?;
+        let secret = format!("member-{}", other.name);
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
+            "stringData": {"token": token, "ca.crt": authority},
+        }))
+        .await?;
+        Ok(json!({"clusterID": {"value": other.name}, "server": server, "secret": secret}))
+    }
+
+    pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+        apply(&self.room, object).await
+    }
+
+    pub(crate) async fn claim(&self, name: &str, value: &str) -> anyhow::Result<()> {
+        let claim = json!({"apiVersion": FEDERATION, "kind": "ClusterClaim", "metadata": {"name": name}, "value": value});
+        self.apply(&claim).await
+    }
+
+    pub(crate) async fn token(&self, account: &str) -> anyhow::Result<String> {
+        let token = self.room.kubectl(&["create", "token", account, "--duration=2h"]).await?;
+        Ok(token.trim().to_owned())
+    }
+
+    pub(crate) fn server(&self) -> anyhow::Result<(String, String)> {
+        let config = Kubeconfig::read_from(&self.room.cluster.kubeconfig)?;
+        let cluster = config.clusters.first().and_then(|named| named.cluster.clone()).context("a cluster")?;
+        let authority = cluster.certificate_authority_data.context("an authority")?;
+        let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
+        Ok((cluster.server.context("a server")?, String::from_utf8(authority)?))
+    }
+
+    /// The cluster's kubeconfig, but for an account that may do little.
+    pub(crate) async fn kubeconfig_of(&self, account: &str) -> anyhow::Result<PathBuf> {
+        let mut config = Kubeconfig::read_from(&self.room.cluster.kubeconfig)?;
+        let user = config.auth_infos.first_mut().context("a user")?;
+        let token = self.token(account).await?;
+        user.auth_info = Some(serde_json::from_value(json!({"token": token}))?);
+        let mut text = serde_json::to_value(&config)?;
+        // A token is written down as little as possible, so it is left out of what is serialised.
+        text["users"][0]["user"] = json!({"token": token});
+        let file = self.room.cluster.kubeconfig.with_file_name(format!("{account}.kubeconfig"));
+        std::fs::write(&file, text.to_string())?;
+        Ok(file)
+    }
+
+    pub(crate) async fn leader(&self) -> anyhow::Result<String> {
+        let path = "jsonpath={.spec.holderIdentity}";
+        let holder = self.room.kubectl(&["get", "lease", self.name, "-o", path]).await?;
+        Ok(holder.split('_').next().unwrap_or_default().to_owned())
+    }
+}
+
+/// Applies an object in a namespace.
+pub(crate) async fn apply(room: &Room, object: &Value) -> anyhow::Result<()> {
+    let file = room.cluster.kubeconfig.with_file_name("network-object.json");
+    std::fs::write(&file, object.to_string())?;
+    until("the object is applied", async || {
+        room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+        Ok(Look::Found(()))
+    })
+    .await
+}
