@@ -12,14 +12,18 @@ use koinon_fleet::{ClusterId, Knowledge};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::Options;
 use super::accept::Accept;
+use super::census::Census;
 use super::content::Sighting;
 use super::key::{Kind, PolicyKey};
-use super::ledger::{Page, Place, Roster};
-use super::plan::{Case, Ground, Knows, Object, Other, roster};
+use super::ledger::{Entry, Page, Place, Roster, State};
+use super::metrics::{Metrics, Stands, Unsettled};
+use super::plan::{Case, Ground, Knows, Object, Other};
 use super::sight::{Document, Listener, Says, Sight};
 use super::source::Source;
 use super::telling::Telling;
+use super::version::Version;
 use crate::post::Post;
 
 /// Pages that are worked on at once.
@@ -28,8 +32,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A leader waits so long for those that it cannot reach before it numbers what users did without them.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Who is not listed any more for so long has left. A list that is short for a moment proves nothing.
-const LEFT_AFTER: Duration = Duration::from_secs(60);
 
 /// What waits to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,9 @@ pub(super) enum Item {
     Page(u8),
 }
 
+/// Policies to look at, and since when.
+pub(super) type Dirty = BTreeMap<PolicyKey, Instant>;
+
 /// A member that is led.
 pub(super) struct Led {
     pub(super) post: Post,
@@ -45,7 +50,13 @@ pub(super) struct Led {
     pub(super) source: Arc<Source>,
     pub(super) telling: Telling,
     queue: Queue<Item>,
-    dirty: Mutex<BTreeMap<u8, BTreeSet<PolicyKey>>>,
+    dirty: Mutex<BTreeMap<u8, Dirty>>,
+    /// Of each policy that is not as it should be here, how it is instead.
+    unsettled: Mutex<BTreeMap<PolicyKey, Unsettled>>,
+    /// Of each page, how many policies are applied and how many bytes it has.
+    tallies: Mutex<BTreeMap<u8, (usize, usize)>>,
+    pub(super) metrics: Metrics,
+    left_after: Duration,
     started: Instant,
     /// Whether the member's word counts, and who counts is written down.
     ready: AtomicBool,
@@ -97,7 +108,13 @@ pub(super) struct Terms {
 }
 
 impl Led {
-    pub(super) fn new(post: Post, sight: Arc<Sight>, source: Arc<Source>) -> Arc<Led> {
+    pub(super) fn new(
+        post: Post,
+        sight: Arc<Sight>,
+        source: Arc<Source>,
+        options: &Options,
+        metrics: Metrics,
+    ) -> Arc<Led> {
         let telling = Telling::new(post.recorder.clone());
         let led = Arc::new(Led {
             post,
@@ -106,6 +123,10 @@ impl Led {
             telling,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             dirty: Mutex::default(),
+            unsettled: Mutex::default(),
+            tallies: Mutex::default(),
+            metrics,
+            left_after: options.left_after,
             started: Instant::now(),
             ready: AtomicBool::new(false),
             missing: Mutex::default(),
@@ -169,10 +190,10 @@ impl Led {
     pub(super) fn mark(&self, keys: impl IntoIterator<Item = PolicyKey>) {
         let mut pages = BTreeSet::new();
         {
-            let mut dirty = self.dirty.lock();
+            let (mut dirty, now) = (self.dirty.lock(), Instant::now());
             for key in keys {
                 let page = key.page();
-                dirty.entry(page).or_default().insert(key);
+                dirty.entry(page).or_default().entry(key).or_insert(now);
                 pages.insert(page);
             }
         }
@@ -184,21 +205,60 @@ impl Led {
     }
 
     /// Keeps policies in mind for the next time that their page is looked at.
-    pub(super) fn keep(&self, number: u8, keys: impl IntoIterator<Item = PolicyKey>) {
-        self.dirty.lock().entry(number).or_default().extend(keys);
+    pub(super) fn keep(&self, number: u8, keys: Dirty) {
+        if !keys.is_empty() {
+            self.dirty.lock().entry(number).or_default().extend(keys);
+        }
     }
 
-    pub(super) fn take_dirty(&self, number: u8) -> BTreeSet<PolicyKey> {
+    pub(super) fn take_dirty(&self, number: u8) -> Dirty {
         self.dirty.lock().remove(&number).unwrap_or_default()
     }
 
-    /// All members that take part in policies.
-    pub(super) fn listed(&self) -> BTreeSet<ClusterId> {
-        let members = self.post.fleet.members();
-        let taking_part = members.iter().filter(|member| {
-            self.sight.accept(member.name().as_str()) != Accept::None || member.name() == self.me()
+    /// Takes down how a policy is here, if it is not as it should be.
+    pub(super) fn classify(&self, key: &PolicyKey, unsettled: Option<Unsettled>) {
+        let mut all = self.unsettled.lock();
+        match unsettled {
+            Some(how) => drop(all.insert(key.clone(), how)),
+            None => drop(all.remove(key)),
+        }
+    }
+
+    /// Counts the policies of a page, and with all others says how the member is.
+    pub(super) fn tally(&self, number: u8) {
+        let document = self.sight.page(self.me().as_str(), number);
+        let counted = document.as_deref().map_or((0, 0), |document| match &document.says {
+            Says::Page(_, page) => {
+                let applied = page.entries.values().filter(|entry| entry.version.is_live()).count();
+                (applied, document.size)
+            }
+            Says::Roster(_) | Says::Unreadable => (0, document.size),
         });
-        taking_part.map(|member| member.name().clone()).collect()
+        let mut stands = Stands::default();
+        {
+            let mut tallies = self.tallies.lock();
+            tallies.insert(number, counted);
+            for (applied, bytes) in tallies.values() {
+                stands.applied += applied;
+                stands.ledger_bytes += bytes;
+            }
+        }
+        for how in self.unsettled.lock().values() {
+            match how {
+                Unsettled::Pending => stands.pending += 1,
+                Unsettled::Conflict => stands.conflicts += 1,
+                Unsettled::Refused => stands.refused += 1,
+                Unsettled::Elsewhere => {}
+            }
+        }
+        self.metrics.stands(self.me().as_str(), stands);
+    }
+
+    /// All members that take part in policies.
+    pub(super) fn listed(&self, census: &Census) -> BTreeSet<ClusterId> {
+        let mut listed = census.taking_part.clone();
+        listed.insert(self.me().clone());
+        listed
     }
 
     /// Of the members on a roster, those that have left, and when to look again for the others that are missing.
@@ -215,8 +275,8 @@ impl Led {
             missing.entry(member.clone()).or_insert(now);
         }
         let (left, later): (Vec<_>, Vec<_>) =
-            missing.iter().partition(|(_, since)| now.duration_since(**since) >= LEFT_AFTER);
-        let again = later.iter().map(|(_, since)| **since + LEFT_AFTER - now).min();
+            missing.iter().partition(|(_, since)| now.duration_since(**since) >= self.left_after);
+        let again = later.iter().map(|(_, since)| **since + self.left_after - now).min();
         (left.into_iter().map(|(member, _)| member.clone()).collect(), again)
     }
 
@@ -226,30 +286,33 @@ impl Led {
         if self.sight.ledgers.knowledge(me.as_str()) != Knowledge::Complete {
             return None;
         }
-        let rosters = self.sight.rosters();
-        let (mine, version) = match self.sight.page(me.as_str(), number) {
+        let census = self.sight.census();
+        let mut pages = self.sight.pages(number);
+        let (mine, version) = match pages.remove(me) {
             None => (Page::default(), None),
             Some(document) => match &document.says {
                 Says::Page(_, page) => (page.clone(), Some(document.resource_version.clone())),
                 Says::Roster(_) | Says::Unreadable => return None,
             },
         };
-        let mut members = self.listed();
-        members.extend(rosters.get(me).map(|roster| roster.members.clone()).unwrap_or_default());
+        let mut members = self.listed(&census);
+        members.extend(census.rosters.get(me).into_iter().flat_map(|roster| roster.members.iter().cloned()));
+        members.remove(me);
         let theirs = |member: &ClusterId| {
-            let known = self.sight.ledgers.knowledge(member.as_str()) != Knowledge::Unknown;
-            if !known || !roster::counts(member, &rosters) {
+            if !census.heard.contains(member) {
                 return Theirs::Unknown;
             }
-            match self.sight.page(member.as_str(), number) {
+            match pages.get(member) {
                 None => Theirs::Blank,
                 Some(document) if document.says == Says::Unreadable => Theirs::Unknown,
-                Some(document) => Theirs::Page(document),
+                Some(document) => Theirs::Page(document.clone()),
             }
         };
-        let others = members.into_iter().filter(|member| member != me);
-        let others = others.map(|member| (member.clone(), theirs(&member))).collect();
-        Some(Pages { mine, version, others })
+        let others = members.into_iter().map(|member| {
+            let theirs = theirs(&member);
+            (member, theirs)
+        });
+        Some(Pages { mine, version, others: others.collect() })
     }
 
     pub(super) fn terms(&self) -> Terms {
@@ -328,9 +391,41 @@ impl Led {
     }
 }
 
+impl Led {
+    /// Whether it matters here that a policy, or with a version what a ledger says of it, changed in another member.
+    /// Where it was last found in step, only a greater version does, but for the cluster that tells users of troubles
+    /// elsewhere. Otherwise each of many members would look up at every word of every other.
+    fn concerns(&self, key: &PolicyKey, version: Option<&Version>) -> bool {
+        if self.unsettled.lock().contains_key(key) {
+            return true;
+        }
+        let Some(document) = self.sight.page(self.me().as_str(), key.page()) else { return true };
+        let Says::Page(_, page) = &document.says else { return true };
+        let Some(Entry { version: mine, state: State::Applied { .. } }) = page.entries.get(key) else {
+            return true;
+        };
+        mine.origin == *self.me() || version.is_some_and(|version| version > mine)
+    }
+}
+
+impl Drop for Led {
+    fn drop(&mut self) {
+        self.metrics.forget(self.me().as_str());
+    }
+}
+
 impl Listener for Led {
-    fn policies(&self, keys: BTreeSet<PolicyKey>) {
-        self.mark(keys);
+    fn policy(&self, member: &ClusterId, key: &PolicyKey) {
+        if member == self.me() || self.concerns(key, None) {
+            self.mark([key.clone()]);
+        }
+    }
+
+    fn entries(&self, member: &ClusterId, changed: &BTreeMap<PolicyKey, Option<Version>>) {
+        let of_concern = changed
+            .iter()
+            .filter(|(key, version)| member == self.me() || self.concerns(key, version.as_ref()));
+        self.mark(of_concern.map(|(key, _)| key.clone()));
     }
 
     fn everything(&self) {

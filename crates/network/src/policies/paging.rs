@@ -15,9 +15,10 @@ use kube::{Resource as _, ResourceExt as _};
 use super::content::{Content, Sighting};
 use super::hand::Failed;
 use super::key::{Kind, PolicyKey};
-use super::led::{Led, Pages, Terms};
+use super::led::{Dirty, Led, Pages, Terms};
 use super::ledger::{Entry, Page, Place, Refusal, State};
-use super::plan::{Act, Deed, Ground, Over, Plan, Why, Write, plan};
+use super::metrics::{self, Unsettled, Written};
+use super::plan::{Act, Deed, Ground, Over, Plan, Write, plan};
 use super::rules;
 
 /// So many policies are written at once.
@@ -51,17 +52,20 @@ impl Led {
             self.keep(number, keys);
             return Next::Done;
         };
-        let kinds = self.know_definitions(keys.iter().map(|key| key.kind)).await;
+        let kinds = self.know_definitions(keys.keys().map(|key| key.kind)).await;
         let terms = self.terms();
         let mut plans = Plans::new();
-        for key in &keys {
+        for key in keys.keys() {
             let seen = self.seen(key);
             let plan = plan(&self.case(key, &pages, &seen, &terms));
             let uid = seen.object.as_ref().map_or("", |object| &*object.uid);
             self.telling.now(key, uid, &plan.news);
+            self.classify(key, Unsettled::of(&plan.act));
             plans.insert(key.clone(), plan);
         }
-        match self.carry_out(number, &pages, &terms, plans).await {
+        let carried_out = self.carry_out(number, &pages, &terms, plans, &keys).await;
+        self.tally(number);
+        match carried_out {
             Ok(true) => {}
             Ok(false) => {
                 self.keep(number, keys);
@@ -92,10 +96,11 @@ impl Led {
         pages: &Pages,
         terms: &Terms,
         plans: Plans,
+        since: &Dirty,
     ) -> Result<bool, Failed> {
         let mut all_well = true;
         let mut page = pages.mine.clone();
-        let (mut deeds, mut touches) = (Vec::new(), Vec::new());
+        let (mut deeds, mut touches, mut to_judge) = (Vec::new(), Vec::new(), Vec::new());
         for (key, plan) in plans {
             match plan.act {
                 Act::Rest(_) | Act::Discard { .. } => {}
@@ -107,18 +112,31 @@ impl Led {
                     touches.push((key, plan.act));
                 }
                 Act::Write(_) => touches.push((key, plan.act)),
-                Act::Judge(..) | Act::Forget(_) => match self.look_again(&key, pages, terms).await {
-                    Ok(Some(Judged::Deed(judgement))) => {
-                        page.note(&key, judgement.entry.clone());
-                        deeds.push((key, *judgement));
+                Act::Judge(..) | Act::Forget(_) => to_judge.push(key),
+            }
+        }
+        let looks = stream::iter(to_judge).map(|key| async {
+            let judged = self.look_again(&key, pages, terms).await;
+            (key, judged)
+        });
+        for (key, judged) in looks.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+            match judged {
+                Ok(Some(Judged::Deed(judgement))) => {
+                    // Others may ask for it as soon as it is written down.
+                    if let (Some(hash), Some((_, content))) =
+                        (judgement.entry.version.content, &judgement.found)
+                    {
+                        self.source.remember(hash, content);
                     }
-                    Ok(Some(Judged::Forget)) => page.forget(&key),
-                    Ok(None) => self.mark([key]),
-                    Err(error) => {
-                        tracing::debug!(member = %self.me(), %key, %error, "a policy was not looked at");
-                        all_well = false;
-                    }
-                },
+                    page.note(&key, judgement.entry.clone());
+                    deeds.push((key, *judgement));
+                }
+                Ok(Some(Judged::Forget)) => page.forget(&key),
+                Ok(None) => self.mark([key]),
+                Err(error) => {
+                    tracing::debug!(member = %self.me(), %key, %error, "a policy was not looked at");
+                    all_well = false;
+                }
             }
         }
         let mut version = pages.version.clone();
@@ -133,7 +151,13 @@ impl Led {
         });
         for (key, outcome) in outcomes.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
             match outcome {
-                Outcome::Noted(entry) => page.note(&key, entry),
+                Outcome::Noted(entry) => {
+                    if let Some(since) = since.get(&key) {
+                        self.metrics.propagated(since.elapsed());
+                    }
+                    self.classify(&key, None);
+                    page.note(&key, entry);
+                }
                 Outcome::Refused(refusal) => {
                     page.refused.insert(key, refusal);
                     all_well = false;
@@ -149,7 +173,8 @@ impl Led {
     }
 
     async fn write_page(&self, number: u8, over: Option<&str>, page: &Page) -> Result<String, Failed> {
-        let map = self.post.write_document(&Page::name(number), over, page.write()).await?;
+        let map = self.post.write_document(&Page::name(number), over, page.write()).await;
+        let map = self.counted(Written::Ledger, map)?;
         let version = map.resource_version().unwrap_or_default();
         self.sight.ledgers.learn(self.me(), &map);
         Ok(version)
@@ -188,12 +213,12 @@ impl Led {
         pages: &Pages,
         terms: &Terms,
     ) -> Result<Option<Judged>, Error> {
-        let object = self.post.read_policy(key).await?;
+        let (object, ground) = futures::try_join!(self.post.read_policy(key), self.look_at_ground(key))?;
         let mut seen = self.seen(key);
         self.learn(key, object.as_ref(), seen.object.as_deref());
         seen.object = object.as_ref().map(|object| Arc::new(Sighting::of(key, object)));
         seen.object_known = true;
-        seen.ground = self.look_at_ground(key).await?;
+        seen.ground = ground;
         let plan = plan(&self.case(key, pages, &seen, terms));
         Ok(match plan.act {
             Act::Judge(deed, entry) => {
@@ -201,7 +226,7 @@ impl Led {
                     object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
                 Some(Judged::Deed(Box::new(Judgement { deed, entry, found })))
             }
-            Act::Forget(Why::Done | Why::GroundGone) => Some(Judged::Forget),
+            Act::Forget(_) => Some(Judged::Forget),
             _ => None,
         })
     }
@@ -232,13 +257,12 @@ impl Led {
 
     /// What users did is written down: now the content can go anywhere, and they are told.
     fn announce(&self, deeds: Vec<(PolicyKey, Judgement)>) {
-        let members = self.listed().len();
+        let members = self.listed(&self.sight.census()).len();
         for (key, Judgement { deed, entry, found }) in deeds {
             let uid = found.as_ref().map(|(uid, _)| uid.clone()).unwrap_or_default();
             self.telling.deed(&key, &uid, deed, &entry.version, members);
-            if let (Some(hash), Some((_, content))) = (entry.version.content, found) {
+            if let (Some(_), Some((_, content))) = (entry.version.content, found) {
                 self.telling.local_rules(&key, &uid, rules::warnings(key.kind, &content.spec));
-                self.source.remember(hash, content);
             }
         }
     }
@@ -248,7 +272,8 @@ impl Led {
             Act::Write(write) => self.copy(key, write).await,
             Act::Erase { entry, uid, resource_version } => {
                 let over = Over { uid, resource_version };
-                match self.post.delete_policy(key, &over).await {
+                let deleted = self.post.delete_policy(key, &over).await;
+                match self.counted(Written::Policy, deleted) {
                     Ok(()) => {
                         self.sight.policies(key.kind).forget(self.me(), &key.object(), &over.uid);
                         self.telling.erased(key, &over.uid, &entry.version);
@@ -283,7 +308,7 @@ impl Led {
             Some(over) => self.post.change_policy(key, &version, &content, over).await,
             None => self.post.create_policy(key, &version, &content).await,
         };
-        match written {
+        match self.counted(Written::Policy, written) {
             Ok(object) => {
                 self.learn(key, Some(&object), None);
                 let made = Sighting::of(key, &object);
@@ -301,6 +326,18 @@ impl Led {
                 None => self.failed(key, failed).await,
             },
         }
+    }
+
+    /// Counts a write by how it ended.
+    pub(super) fn counted<T>(&self, kind: Written, written: Result<T, Failed>) -> Result<T, Failed> {
+        let outcome = match &written {
+            Ok(_) => metrics::Outcome::Done,
+            Err(failed) if failed.is_conflict() => metrics::Outcome::Conflict,
+            Err(failed) if failed.refusal().is_some() => metrics::Outcome::Refused,
+            Err(_) => metrics::Outcome::Failed,
+        };
+        self.metrics.wrote(self.me().as_str(), kind, outcome);
+        written
     }
 
     async fn failed(&self, key: &PolicyKey, failed: Failed) -> Outcome {

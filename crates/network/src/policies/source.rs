@@ -26,10 +26,10 @@ pub(super) struct Source {
 
 impl Source {
     /// Remembers a content that was just seen.
-    pub(super) fn remember(&self, hash: Hash, content: Content) {
+    pub(super) fn remember(&self, hash: Hash, content: &Content) {
         let cell = self.cell(hash);
         // Whoever came first had the same content.
-        let _ = cell.set(Arc::new(content));
+        let _ = cell.set(Arc::new(content.clone()));
     }
 
     /// The content of a policy with this fingerprint, from the first of these members that has it.
