@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -17,13 +17,12 @@ use super::accept::Accept;
 use super::census::Census;
 use super::content::Sighting;
 use super::key::{Kind, PolicyKey};
-use super::ledger::{Entry, Page, Place, Roster, State};
-use super::metrics::{Metrics, Stands, Unsettled};
+use super::ledger::{Page, Place, Roster};
+use super::metrics::{Metrics, Unsettled};
 use super::plan::{Case, Ground, Knows, Object, Other};
 use super::sight::{Document, Listener, Says, Sight};
 use super::source::Source;
 use super::telling::Telling;
-use super::version::Version;
 use crate::post::Post;
 
 /// Pages that are worked on at once.
@@ -49,12 +48,12 @@ pub(super) struct Led {
     pub(super) sight: Arc<Sight>,
     pub(super) source: Arc<Source>,
     pub(super) telling: Telling,
-    queue: Queue<Item>,
+    pub(super) queue: Queue<Item>,
     dirty: Mutex<BTreeMap<u8, Dirty>>,
     /// Of each policy that is not as it should be here, how it is instead.
-    unsettled: Mutex<BTreeMap<PolicyKey, Unsettled>>,
+    pub(super) unsettled: Mutex<BTreeMap<PolicyKey, Unsettled>>,
     /// Of each page, how many policies are applied and how many bytes it has.
-    tallies: Mutex<BTreeMap<u8, (usize, usize)>>,
+    pub(super) tallies: Mutex<BTreeMap<u8, (usize, usize)>>,
     pub(super) metrics: Metrics,
     left_after: Duration,
     started: Instant,
@@ -68,10 +67,25 @@ pub(super) struct Led {
 
 /// All that is known of the ledgers' pages of one number.
 pub(super) struct Pages {
-    /// The page of the member that is led, and the version that it was read in.
-    pub(super) mine: Page,
-    pub(super) version: Option<String>,
+    /// Of the member that is led, if it was ever written.
+    mine: Option<Arc<Document>>,
     others: Vec<(ClusterId, Theirs)>,
+}
+
+impl Pages {
+    /// The page of the member that is led.
+    pub(super) fn mine(&self) -> &Page {
+        static EMPTY: LazyLock<Page> = LazyLock::new(Page::default);
+        match self.mine.as_deref().map(|document| &document.says) {
+            Some(Says::Page(_, page)) => page,
+            Some(Says::Roster(_) | Says::Unreadable) | None => &EMPTY,
+        }
+    }
+
+    /// The version that it was read in.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.mine.as_deref().map(|document| &*document.resource_version)
+    }
 }
 
 enum Theirs {
@@ -151,6 +165,7 @@ impl Led {
             let mut waiting = true;
             loop {
                 tokio::select! {
+                    biased;
                     _ = members.changed() => {}
                     () = &mut patience, if waiting => waiting = false,
                 }
@@ -168,6 +183,7 @@ impl Led {
             handled
         };
         tokio::select! {
+            biased;
             never = work(&self.queue, AT_ONCE, handle) => never,
             never = wake => never,
         }
@@ -215,45 +231,6 @@ impl Led {
         self.dirty.lock().remove(&number).unwrap_or_default()
     }
 
-    /// Takes down how a policy is here, if it is not as it should be.
-    pub(super) fn classify(&self, key: &PolicyKey, unsettled: Option<Unsettled>) {
-        let mut all = self.unsettled.lock();
-        match unsettled {
-            Some(how) => drop(all.insert(key.clone(), how)),
-            None => drop(all.remove(key)),
-        }
-    }
-
-    /// Counts the policies of a page, and with all others says how the member is.
-    pub(super) fn tally(&self, number: u8) {
-        let document = self.sight.page(self.me().as_str(), number);
-        let counted = document.as_deref().map_or((0, 0), |document| match &document.says {
-            Says::Page(_, page) => {
-                let applied = page.entries.values().filter(|entry| entry.version.is_live()).count();
-                (applied, document.size)
-            }
-            Says::Roster(_) | Says::Unreadable => (0, document.size),
-        });
-        let mut stands = Stands::default();
-        {
-            let mut tallies = self.tallies.lock();
-            tallies.insert(number, counted);
-            for (applied, bytes) in tallies.values() {
-                stands.applied += applied;
-                stands.ledger_bytes += bytes;
-            }
-        }
-        for how in self.unsettled.lock().values() {
-            match how {
-                Unsettled::Pending => stands.pending += 1,
-                Unsettled::Conflict => stands.conflicts += 1,
-                Unsettled::Refused => stands.refused += 1,
-                Unsettled::Elsewhere => {}
-            }
-        }
-        self.metrics.stands(self.me().as_str(), stands);
-    }
-
     /// All members that take part in policies.
     pub(super) fn listed(&self, census: &Census) -> BTreeSet<ClusterId> {
         let mut listed = census.taking_part.clone();
@@ -288,16 +265,12 @@ impl Led {
         }
         let census = self.sight.census();
         let mut pages = self.sight.pages(number);
-        let (mine, version) = match pages.remove(me) {
-            None => (Page::default(), None),
-            Some(document) => match &document.says {
-                Says::Page(_, page) => (page.clone(), Some(document.resource_version.clone())),
-                Says::Roster(_) | Says::Unreadable => return None,
-            },
-        };
-        let mut members = self.listed(&census);
-        members.extend(census.rosters.get(me).into_iter().flat_map(|roster| roster.members.iter().cloned()));
-        members.remove(me);
+        let mine = pages.remove(me);
+        if mine.as_deref().is_some_and(|document| !matches!(document.says, Says::Page(..))) {
+            return None;
+        }
+        let on_roster = census.rosters.get(me).into_iter().flat_map(|roster| &roster.members);
+        let not_listed = on_roster.filter(|member| !census.taking_part.contains(*member));
         let theirs = |member: &ClusterId| {
             if !census.heard.contains(member) {
                 return Theirs::Unknown;
@@ -308,11 +281,9 @@ impl Led {
                 Some(document) => Theirs::Page(document.clone()),
             }
         };
-        let others = members.into_iter().map(|member| {
-            let theirs = theirs(&member);
-            (member, theirs)
-        });
-        Some(Pages { mine, version, others: others.collect() })
+        let others = census.taking_part.iter().chain(not_listed).filter(|member| *member != me);
+        let others = others.map(|member| (member.clone(), theirs(member))).collect();
+        Some(Pages { mine, others })
     }
 
     pub(super) fn terms(&self) -> Terms {
@@ -374,9 +345,9 @@ impl Led {
         Case {
             key,
             me: self.me(),
-            mine: pages.mine.entries.get(key),
-            refused: pages.mine.refused.get(key),
-            floor: pages.mine.floor,
+            mine: pages.mine().entries.get(key),
+            refused: pages.mine().refused.get(key),
+            floor: pages.mine().floor,
             object: match &seen.object {
                 Some(object) => Object::Here(object),
                 None if seen.object_known => Object::Absent,
@@ -388,59 +359,5 @@ impl Led {
             others: others.collect(),
             waited: terms.waited,
         }
-    }
-}
-
-impl Led {
-    /// Whether it matters here that a policy, or with a version what a ledger says of it, changed in another member.
-    /// Where it was last found in step, only a greater version does, but for the cluster that tells users of troubles
-    /// elsewhere. Otherwise each of many members would look up at every word of every other.
-    fn concerns(&self, key: &PolicyKey, version: Option<&Version>) -> bool {
-        if self.unsettled.lock().contains_key(key) {
-            return true;
-        }
-        let Some(document) = self.sight.page(self.me().as_str(), key.page()) else { return true };
-        let Says::Page(_, page) = &document.says else { return true };
-        let Some(Entry { version: mine, state: State::Applied { .. } }) = page.entries.get(key) else {
-            return true;
-        };
-        mine.origin == *self.me() || version.is_some_and(|version| version > mine)
-    }
-}
-
-impl Drop for Led {
-    fn drop(&mut self) {
-        self.metrics.forget(self.me().as_str());
-    }
-}
-
-impl Listener for Led {
-    fn policy(&self, member: &ClusterId, key: &PolicyKey) {
-        if member == self.me() || self.concerns(key, None) {
-            self.mark([key.clone()]);
-        }
-    }
-
-    fn entries(&self, member: &ClusterId, changed: &BTreeMap<PolicyKey, Option<Version>>) {
-        let of_concern = changed
-            .iter()
-            .filter(|(key, version)| member == self.me() || self.concerns(key, version.as_ref()));
-        self.mark(of_concern.map(|(key, _)| key.clone()));
-    }
-
-    fn everything(&self) {
-        self.queue.add(Item::Roster);
-        self.mark(self.sight.all_keys());
-    }
-
-    fn ground(&self, member: &ClusterId, namespace: &str) {
-        if member != self.me() {
-            return;
-        }
-        let mut keys = self.sight.all_keys();
-        if !namespace.is_empty() {
-            keys.retain(|key| key.namespace == namespace);
-        }
-        self.mark(keys);
     }
 }

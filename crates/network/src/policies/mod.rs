@@ -7,9 +7,10 @@
 //!
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
-//! - `sight` watches, `census` counts who takes part, `led` gathers what counts for a member, `paging` and `rostering` do what was planned, `hand`
-//!   writes, `source` has contents, `telling` tells users. [`entities`] makes federated Services selectable by
-//!   ingress rules, [`survey`] says of each policy where it is.
+//! - `sight` watches, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
+//!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents, `telling` tells
+//!   users. [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
+//!   it is.
 //!
 //! Invariants: nobody's own policy is written over; a revision is numbered only after a look past the watches, and
 //! written down under the version of the page that it was decided on; what is to be deleted is written down first;
@@ -17,6 +18,7 @@
 
 pub mod accept;
 mod census;
+mod concern;
 pub mod content;
 pub mod entities;
 mod hand;
@@ -88,6 +90,7 @@ impl Feature for Policies {
             let (sight, source) = (self.sight.clone(), self.source.clone());
             let led = Led::new(post.clone(), sight, source, &self.options, self.metrics.clone());
             tokio::select! {
+                biased;
                 never = led.run() => never,
                 never = entities::run(post) => never,
             }

@@ -47,6 +47,8 @@ impl Led {
             return Next::Done;
         }
         let keys = self.take_dirty(number);
+        // What changes while it is looked at must not pass unnoticed.
+        self.unsettle(keys.keys());
         let Some(pages) = self.pages(number).filter(|_| !keys.is_empty()) else {
             // What is not known yet announces itself when it is.
             self.keep(number, keys);
@@ -98,8 +100,11 @@ impl Led {
         plans: Plans,
         since: &Dirty,
     ) -> Result<bool, Failed> {
+        if plans.values().all(|plan| matches!(plan.act, Act::Rest(_))) {
+            return Ok(true);
+        }
         let mut all_well = true;
-        let mut page = pages.mine.clone();
+        let mut page = pages.mine().clone();
         let (mut deeds, mut touches, mut to_judge) = (Vec::new(), Vec::new(), Vec::new());
         for (key, plan) in plans {
             match plan.act {
@@ -139,8 +144,8 @@ impl Led {
                 }
             }
         }
-        let mut version = pages.version.clone();
-        if page != pages.mine {
+        let mut version = pages.version().map(str::to_owned);
+        if page != *pages.mine() {
             version = Some(self.write_page(number, version.as_deref(), &page).await?);
         }
         self.announce(deeds);

@@ -94,7 +94,7 @@ impl Led {
             }
             let Some(pages) = self.pages(number) else { return Ok(false) };
             let terms = self.terms();
-            let mut page = pages.mine.clone();
+            let mut page = pages.mine().clone();
             for key in keys {
                 let seen = self.seen(key);
                 match rejoin(&self.case(key, &pages, &seen, &terms)) {
@@ -115,9 +115,9 @@ impl Led {
                     _ => clean = false,
                 }
             }
-            if page != pages.mine {
+            if page != *pages.mine() {
                 let name = Page::name(number);
-                let map = self.post.write_document(&name, pages.version.as_deref(), page.write()).await;
+                let map = self.post.write_document(&name, pages.version(), page.write()).await;
                 match self.counted(Written::Ledger, map) {
                     Ok(map) => self.sight.ledgers.learn(self.me(), &map),
                     Err(failed) => {

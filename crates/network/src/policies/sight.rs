@@ -321,6 +321,7 @@ impl Sight {
         };
         let tier = tier_resource();
         tokio::select! {
+            biased;
             never = policies(Kind::Cluster) => never,
             never = policies(Kind::Namespaced) => never,
             never = self.fleet.follow(self.ledgers.clone(), ledgers, |member| {

@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::league::Wire;
-use crate::union::{SITES, SUPERVISORS, SYSTEM, Site, Union, apply};
+use crate::union::{SITES, SUPERVISORS, Site, Union, apply};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -310,10 +310,10 @@ impl Policy {
     }
 }
 
-/// A Service that others may select, made from EndpointSlices in `antrea-plus-system`.
+/// The external entities of a cluster for global Services, as `KIND NAME CLUSTER ADDRESSES`.
 pub(super) async fn entities(site: &Site) -> anyhow::Result<Vec<String>> {
-    let selector = ["get", "externalentities.crd.antrea.io", "-n", SYSTEM, "-o", "json"];
-    let list: Value = serde_json::from_str(&site.room.kubectl(&selector).await?)?;
+    let list = site.room.kubectl(&["get", "externalentities.crd.antrea.io", "-o", "json"]).await?;
+    let list: Value = serde_json::from_str(&list)?;
     let items = list["items"].as_array().into_iter().flatten();
     let mut all: Vec<String> = items
         .map(|entity| {
