@@ -8,7 +8,7 @@
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
 //! - `sight` watches, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
-//!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents, `telling` tells
+//!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents and `traffic` counts what is made from them, `telling` tells
 //!   users. [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
 //!   it is.
 //!
@@ -35,6 +35,7 @@ mod sight;
 mod source;
 pub mod survey;
 mod telling;
+mod traffic;
 pub mod version;
 
 use std::convert::Infallible;

@@ -23,6 +23,8 @@ use super::rules;
 
 /// So many policies are written at once.
 const AT_ONCE: usize = 8;
+/// What was done is written down after what is on its way to other members, but at most so much later.
+const LET_PASS: Duration = Duration::from_millis(20);
 /// A member without Antrea is looked at again after this time.
 const INSTALLED_YET: Duration = Duration::from_secs(30);
 
@@ -150,6 +152,7 @@ impl Led {
         }
         self.announce(deeds);
         let before = page.clone();
+        let on_way = self.source.traffic.set_out(touches.len());
         let outcomes = stream::iter(touches).map(|(key, act)| async {
             let outcome = self.touch(&key, act).await;
             (key, outcome)
@@ -171,7 +174,10 @@ impl Led {
                 Outcome::Failed => all_well = false,
             }
         }
+        drop(on_way);
         if page != before {
+            // A copy says itself what it is, so that writing it down can wait for those that are still to be made.
+            self.source.traffic.pass(LET_PASS).await;
             self.write_page(number, version.as_deref(), &page).await?;
         }
         Ok(all_well)

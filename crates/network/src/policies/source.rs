@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::content::Content;
 use super::key::PolicyKey;
+use super::traffic::Traffic;
 use super::version::Hash;
 
 /// So many contents are remembered: those that are on their way to members.
@@ -21,6 +22,8 @@ type Cell = Arc<OnceCell<Arc<Content>>>;
 /// Contents by fingerprint.
 #[derive(Default)]
 pub(super) struct Source {
+    /// What is made from them.
+    pub(super) traffic: Traffic,
     known: Mutex<(BTreeMap<Hash, Cell>, VecDeque<Hash>)>,
 }
 
