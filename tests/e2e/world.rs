@@ -188,6 +188,24 @@ impl Room {
         self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await.map(drop)
     }
 
+    /// What a command of ours prints about this namespace.
+    pub(crate) async fn koinon(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = tokio::process::Command::new(engine::koinon());
+        command
+            .args(arguments)
+            .args(["--namespace", &self.name, "--kubeconfig"])
+            .arg(&self.cluster.kubeconfig);
+        let output = command.kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        anyhow::ensure!(
+            output.status.success(),
+            "koinon {}: {said}{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(said)
+    }
+
     /// Installs what a role needs: its kinds, and accounts that may do what it does and no more.
     pub(crate) async fn install(&self, role: &str) -> anyhow::Result<()> {
         for what in ["crds", "rbac"] {
