@@ -187,6 +187,60 @@ impl Room {
         kubectl::said(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
     }
 
+    /// Applies an object, or several, to this namespace.
+    pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+        let file = self.file("object.json");
+        std::fs::write(&file, object.to_string())?;
+        self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await.map(drop)
+    }
+
+    /// What a command of ours prints about this namespace.
+    pub(crate) async fn koinon(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = tokio::process::Command::new(engine::koinon());
+        command
+            .args(arguments)
+            .args(["--namespace", &self.name, "--kubeconfig"])
+            .arg(&self.cluster.kubeconfig);
+        let output = command.kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        anyhow::ensure!(
+            output.status.success(),
+            "koinon {}: {said}{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(said)
+    }
+
+    /// Installs what a role needs: its kinds, and accounts that may do what it does and no more.
+    pub(crate) async fn install(&self, role: &str) -> anyhow::Result<()> {
+        for what in ["crds", "rbac"] {
+            let printed = tokio::process::Command::new(engine::koinon())
+                .args(["install", what, "--role", role])
+                .output()
+                .await?;
+            let file = self.file("install.yaml");
+            std::fs::write(&file, &printed.stdout)?;
+            // Each of these objects says where it belongs; kubectl takes none of another namespace than it was told.
+            self.kubectl(&["apply", "--namespace=", "-f", &file.to_string_lossy()]).await?;
+        }
+        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await.map(drop)
+    }
+
+    /// The cluster's kubeconfig, but for a service account of this namespace.
+    pub(crate) async fn kubeconfig_as(&self, account: &str) -> anyhow::Result<PathBuf> {
+        let token = self.kubectl(&["create", "token", account, "--duration=2h"]).await?;
+        let mut text = serde_json::to_value(Kubeconfig::read_from(&self.cluster.kubeconfig)?)?;
+        text["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+        let file = self.file(&format!("{account}.kubeconfig"));
+        std::fs::write(&file, text.to_string())?;
+        Ok(file)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.cluster.kubeconfig.with_file_name(format!("{}-{name}", self.name))
+    }
+
     /// Has the namespace deleted; nobody waits for it.
     pub(crate) async fn leave(self) -> anyhow::Result<()> {
         let api: Api<Namespace> = Api::all(self.cluster.client.clone());
