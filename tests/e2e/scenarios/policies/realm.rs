@@ -36,8 +36,8 @@ impl Realm {
     pub(super) async fn found(world: &Arc<World>) -> anyhow::Result<Realm> {
         let union = Union::prepare(world).await?;
         let mut realm = Realm { union, world: world.clone(), wires: BTreeMap::new(), rooms: Vec::new() };
-        for index in 0..SITES.len() {
-            realm.install(SITES[index]).await?;
+        for (index, name) in SITES.into_iter().enumerate() {
+            realm.install(name).await?;
             realm.union.federate(index).await?;
         }
         for supervisor in SUPERVISORS {
