@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
 use koinon_fleet::membership::{Formation, Part};
-use koinon_network::policies::Policies;
+use koinon_network::policies::{self, Policies};
 use koinon_network::services::{self, Locality, Services, Stale, Stance};
 use koinon_network::{Network, Options};
 use kube::Client;
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     health: Health,
     #[command(flatten)]
     services: Flags,
+    #[command(flatten)]
+    policies: PolicyFlags,
 }
 
 /// How Services span clusters.
@@ -52,6 +54,21 @@ struct Flags {
     /// The domain in which ExternalDNS publishes federated Services, in clusters with virtual machines
     #[arg(long, value_name = "DOMAIN")]
     dns_suffix: Option<String>,
+}
+
+/// How policies span clusters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Federated policies")]
+struct PolicyFlags {
+    /// A cluster that is not listed any more for so long has left: what was removed is not remembered for it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    left_after: Duration,
+}
+
+impl PolicyFlags {
+    fn options(&self) -> policies::Options {
+        policies::Options { left_after: self.left_after }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -93,6 +110,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let (of_members, of_services) = (koinon_fleet::Metrics::default(), services::Metrics::default());
     of_members.register(&mut registry);
     of_services.register(&mut registry);
+    let of_policies = policies::Metrics::default();
+    of_policies.register(&mut registry);
     let formed: Arc<RwLock<Option<Formed>>> = Arc::default();
     let known = formed.clone();
     health.require_of_leader(move || {
@@ -121,7 +140,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             *formed.write() = Some(network.formed());
             let fleet = network.fleet().clone();
             let services = Services::new(fleet.clone(), args.services.options(), of_services.clone());
-            network.feature(services).feature(Policies::new(fleet)).run(end.asked())
+            let policies = Policies::new(fleet, args.policies.options(), of_policies.clone());
+            network.feature(services).feature(policies).run(end.asked())
         })
         .await
 }
