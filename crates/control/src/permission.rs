@@ -17,23 +17,28 @@ pub fn telling(client: Client, whose: &str) -> Client {
     let (whose, told): (Arc<str>, Arc<Mutex<BTreeSet<String>>>) = (whose.into(), Arc::default());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, whose, told) = (client.clone(), whose.clone(), told.clone());
-        async move {
-            let response = client.send(request).await?;
-            if response.status() != StatusCode::FORBIDDEN {
-                return Ok(response);
-            }
-            let (head, body) = response.into_parts();
-            let body = body.collect_bytes().await?;
-            if let Some(missing) = missing(&body) {
-                let mut told = told.lock();
-                if told.len() < MOST && told.insert(missing.clone()) {
-                    tracing::warn!(cluster = &*whose, missing, "a permission is missing: see koinon install rbac");
-                }
-            }
-            kube::Result::Ok(Response::from_parts(head, Body::from(body)))
-        }
+        async move { tell(client.send(request).await?, &whose, &told).await }
     });
     Client::new(service, "default")
+}
+
+async fn tell(
+    response: Response<Body>,
+    whose: &str,
+    told: &Mutex<BTreeSet<String>>,
+) -> kube::Result<Response<Body>> {
+    if response.status() != StatusCode::FORBIDDEN {
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let body = body.collect_bytes().await?;
+    if let Some(missing) = missing(&body) {
+        let mut told = told.lock();
+        if told.len() < MOST && told.insert(missing.clone()) {
+            tracing::warn!(cluster = whose, missing, "a permission is missing: see koinon install rbac");
+        }
+    }
+    Ok(Response::from_parts(head, Body::from(body)))
 }
 
 /// What the account may not do. An answer 403 may also come of a quota, an admission webhook or a namespace that goes.
@@ -51,10 +56,14 @@ mod tests {
     #[test]
     fn only_a_missing_permission_is_one() {
         let said = |message: &str| {
-            missing(serde_json::json!({"kind": "Status", "code": 403, "message": message}).to_string().as_bytes())
+            missing(
+                serde_json::json!({"kind": "Status", "code": 403, "message": message}).to_string().as_bytes(),
+            )
         };
         assert_eq!(
-            said(r#"pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope"#),
+            said(
+                r#"pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope"#
+            ),
             Some(r#"u cannot list resource "pods" in API group "" at the cluster scope"#.into())
         );
         for other in [

@@ -11,7 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use koinon_control::Clock;
 use parking_lot::RwLock;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use rustls::ServerConfig;
 use rustls::crypto::ring::sign::any_ecdsa_type;
@@ -144,7 +145,8 @@ impl Pair {
         own.use_authority_key_identifier_extension = true;
         stamp(&mut own, now, until);
         let key = KeyPair::generate().map_err(failed)?;
-        let certificate = own.signed_by(&key, &Issuer::from_params(&authority, &authority_key)).map_err(failed)?;
+        let certificate =
+            own.signed_by(&key, &Issuer::from_params(&authority, &authority_key)).map_err(failed)?;
         let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let certified = CertifiedKey::new(vec![certificate.der().clone()], any_ecdsa_type(&der)?);
         Ok(Pair { authority: trusted, until, certified: Arc::new(certified) })

@@ -92,7 +92,8 @@ pub fn read(body: &[u8]) -> Result<Request, Error> {
         group: String,
         resource: String,
     }
-    let review: Review = serde_json::from_slice(body).map_err(|error| Error::Unreadable(error.to_string()))?;
+    let review: Review =
+        serde_json::from_slice(body).map_err(|error| Error::Unreadable(error.to_string()))?;
     if review.api_version != VERSION || review.kind != KIND {
         return Err(Error::Another { kind: review.kind, version: review.api_version });
     }
@@ -139,7 +140,10 @@ mod tests {
             },
         });
         let read = read(asked.to_string().as_bytes()).unwrap();
-        assert_eq!((read.operation, read.group.as_str(), read.resource.as_str()), (Operation::Delete, "g", "things"));
+        assert_eq!(
+            (read.operation, read.group.as_str(), read.resource.as_str()),
+            (Operation::Delete, "g", "things")
+        );
         assert_eq!((read.object, read.old["metadata"]["name"].as_str()), (Value::Null, Some("x")));
     }
 
@@ -148,8 +152,14 @@ mod tests {
         for (body, expected) in [
             ("{", "this is no AdmissionReview: "),
             (r#"{"kind":"Pod","apiVersion":"v1"}"#, "this is a Pod of v1: "),
-            (r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"}"#, "this is a AdmissionReview of admission.k8s.io/v1beta1: "),
-            (r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#, "the AdmissionReview asks nothing"),
+            (
+                r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"}"#,
+                "this is a AdmissionReview of admission.k8s.io/v1beta1: ",
+            ),
+            (
+                r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#,
+                "the AdmissionReview asks nothing",
+            ),
         ] {
             let error = read(body.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -54,7 +54,8 @@ async fn answer(State(desk): State<Arc<Desk>>, body: Bytes) -> Response {
             (verdict, counted)
         }
         Err(_) => {
-            let late = "Koinon could not check this in time: if something is wrong, an event will tell".to_owned();
+            let late =
+                "Koinon could not check this in time: if something is wrong, an event will tell".to_owned();
             (Verdict::Warn(vec![late]), "late")
         }
     };
@@ -99,7 +100,11 @@ mod tests {
         for (name, allowed, said) in [
             ("good", true, Value::Null),
             ("bad", false, Value::Null),
-            ("slow", true, json!(["Koinon could not check this in time: if something is wrong, an event will tell"])),
+            (
+                "slow",
+                true,
+                json!(["Koinon could not check this in time: if something is wrong, an event will tell"]),
+            ),
         ] {
             let review = json!({
                 "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

@@ -97,7 +97,14 @@ mod tests {
 
     fn ask(resource: &str, old: Value, object: Value) -> Verdict {
         let operation = if old.is_null() { Operation::Create } else { Operation::Update };
-        review(&Request { operation, group: GROUP.into(), resource: resource.into(), object, old, ..Request::default() })
+        review(&Request {
+            operation,
+            group: GROUP.into(),
+            resource: resource.into(),
+            object,
+            old,
+            ..Request::default()
+        })
     }
 
     /// What is said about these annotations on a new object.
@@ -114,7 +121,8 @@ mod tests {
     fn malformed_annotations_are_refused_in_the_words_of_the_controllers() {
         let deployment = |text, fault: &str| {
             let name = workloads::DEPLOYMENT_PREFERENCES;
-            let fault = format!("the annotation {name} cannot be used, so replicas stay where they are: {fault}");
+            let fault =
+                format!("the annotation {name} cannot be used, so replicas stay where they are: {fault}");
             check("deployments", &[(name, text)], &[&fault]);
             let name = workloads::REPLICA_SET_PREFERENCES;
             let fault = fault.replace("deployment-preferences", "replica-set-preferences");
@@ -144,7 +152,11 @@ mod tests {
         ];
         check("deployments", &[order, at_once], &faults);
         check("replicasets", &[order, at_once], &[]);
-        check("deployments", &[(workloads::CLUSTER_ORDER, "b,a"), (workloads::MAX_CONCURRENT_CLUSTERS, "all")], &[]);
+        check(
+            "deployments",
+            &[(workloads::CLUSTER_ORDER, "b,a"), (workloads::MAX_CONCURRENT_CLUSTERS, "all")],
+            &[],
+        );
     }
 
     #[test]
@@ -153,14 +165,20 @@ mod tests {
         let old = object(&[bad]);
         assert!(matches!(ask("deployments", old.clone(), object(&[bad, ("other", "x")])), Verdict::Warn(_)));
         assert_eq!(ask("deployments", old.clone(), object(&[])), Verdict::Allow);
-        assert!(matches!(ask("deployments", old, object(&[(workloads::CLUSTER_ORDER, "a,a")])), Verdict::Refuse(_)));
+        assert!(matches!(
+            ask("deployments", old, object(&[(workloads::CLUSTER_ORDER, "a,a")])),
+            Verdict::Refuse(_)
+        ));
     }
 
     #[test]
     fn shadows_and_other_kinds_are_let_through() {
         let bad = (workloads::REPLICA_SET_PREFERENCES, "{");
         assert!(matches!(ask("replicasets", Value::Null, object(&[bad])), Verdict::Refuse(_)));
-        assert_eq!(ask("replicasets", Value::Null, object(&[bad, (workloads::SHADOW, "true")])), Verdict::Allow);
+        assert_eq!(
+            ask("replicasets", Value::Null, object(&[bad, (workloads::SHADOW, "true")])),
+            Verdict::Allow
+        );
         assert_eq!(ask("statefulsets", Value::Null, object(&[bad])), Verdict::Allow);
     }
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod configuration;
 mod deletion;
+mod formation;
 mod rollout;
 mod scheduling;
 mod services;
@@ -41,6 +42,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("commands", commands),
         ("configuration", configuration::all()),
         ("deletion", deletion::all()),
+        ("formation", formation::all()),
         ("rollout", rollout::all()),
         ("scheduling", scheduling::all()),
         ("services", services::all()),

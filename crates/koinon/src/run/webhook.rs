@@ -59,14 +59,21 @@ impl Flags {
         let bound = listener.local_addr().context("the webhook has no address")?;
         let place = match &self.webhook_url {
             Some(place) => place.clone(),
-            None => Place::Url(format!("https://{}", SocketAddr::new(facing(bound.ip(), server).await?, bound.port()))),
+            None => Place::Url(format!(
+                "https://{}",
+                SocketAddr::new(facing(bound.ip(), server).await?, bound.port())
+            )),
         };
-        let certificates = Certificates::new(&place.host(), clock).context("the webhook has no certificate")?;
+        let certificates =
+            Certificates::new(&place.host(), clock).context("the webhook has no certificate")?;
         let config = certificates.server_config().context("the webhook has no TLS")?;
         let router = router(subject.reviewer, metrics.clone());
         let Subject { name, webhook, rules, conditions, .. } = subject;
         let registration = Registration { name, webhook, rules, conditions, place };
-        let serving = tokio::spawn(async move { listen::serve(listener, config, router, std::future::pending()).await });
+        let serving =
+            tokio::spawn(
+                async move { listen::serve(listener, config, router, std::future::pending()).await },
+            );
         Ok(Some(Webhook { registration, certificates, metrics, serving }))
     }
 }
@@ -76,7 +83,8 @@ impl Webhook {
     /// registration to whoever leads next.
     pub(crate) async fn beside(this: Option<&Webhook>, client: Client, work: impl Future<Output = ()>) {
         let Some(webhook) = this else { return work.await };
-        let mut registrar = Registrar::new(client, &webhook.registration, &webhook.certificates, &webhook.metrics);
+        let mut registrar =
+            Registrar::new(client, &webhook.registration, &webhook.certificates, &webhook.metrics);
         tokio::select! {
             () = work => {}
             never = registrar.keep() => match never {},
@@ -104,7 +112,9 @@ async fn facing(bound: IpAddr, server: &str) -> anyhow::Result<IpAddr> {
         socket.connect((host, uri.port_u16().unwrap_or(443))).await?;
         Ok::<_, std::io::Error>(socket.local_addr()?.ip())
     };
-    found.await.with_context(|| format!("no way leads to {server}: say with --webhook-url how it reaches the webhook"))
+    found.await.with_context(|| {
+        format!("no way leads to {server}: say with --webhook-url how it reaches the webhook")
+    })
 }
 
 #[cfg(test)]
@@ -113,7 +123,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_address_that_faces_the_server_is_used() {
-        let facing = async |bound: &str, server| facing(bound.parse().unwrap(), server).await.unwrap().to_string();
+        let facing =
+            async |bound: &str, server| facing(bound.parse().unwrap(), server).await.unwrap().to_string();
         assert_eq!(facing("10.1.2.3", "https://127.0.0.1:6443/").await, "10.1.2.3");
         assert_eq!(facing("0.0.0.0", "https://127.0.0.1:6443/").await, "127.0.0.1");
     }

@@ -64,7 +64,9 @@ fn there_is_one_federation_and_it_is_in_its_place() {
     check(&create(HERE, "fed", &[]), "allowed");
     check(&create("default", "fed", &[]), "a Federation belongs into the namespace antrea-plus-system");
     let there = |place: &str| {
-        format!("a cluster is in one federation, and there is the Federation {place}: change that one, or delete it first")
+        format!(
+            "a cluster is in one federation, and there is the Federation {place}: change that one, or delete it first"
+        )
     };
     check(&create(HERE, "second", std::slice::from_ref(&first)), &there("antrea-plus-system/fed"));
     check(&create(HERE, "fed", &[federation("default", "x", &[])]), &there("default/x"));
@@ -103,7 +105,9 @@ fn the_id_stays_while_a_federation_refers_to_it() {
     let none = || Value::Null;
     let id = |value: &str| claim("id.k8s.io", None, value);
     let refused = |what: &str| {
-        format!("the cluster's ID is a, and {what} while the Federation {HERE}/fed refers to it: delete that first")
+        format!(
+            "the cluster's ID is a, and {what} while the Federation {HERE}/fed refers to it: delete that first"
+        )
     };
     let (other, without) = (refused("this would make it b"), refused("this would leave it without one"));
     let cases = [
@@ -111,14 +115,34 @@ fn the_id_stays_while_a_federation_refers_to_it() {
         (vec![id("a")], id("a"), id("b"), other.clone()),
         (vec![id("a")], id("a"), none(), without.clone()),
         (vec![id("a")], id("a"), id(""), without.clone()),
-        (vec![claim("cluster.clusterset.k8s.io", None, "a")], claim("cluster.clusterset.k8s.io", None, "a"), none(), without.clone()),
-        (vec![claim("x", Some("id.k8s.io"), "a")], claim("x", Some("id.k8s.io"), "a"), claim("x", Some("id.k8s.io"), "b"), other.clone()),
+        (
+            vec![claim("cluster.clusterset.k8s.io", None, "a")],
+            claim("cluster.clusterset.k8s.io", None, "a"),
+            none(),
+            without.clone(),
+        ),
+        (
+            vec![claim("x", Some("id.k8s.io"), "a")],
+            claim("x", Some("id.k8s.io"), "a"),
+            claim("x", Some("id.k8s.io"), "b"),
+            other.clone(),
+        ),
         // No longer called so.
-        (vec![claim("x", Some("id.k8s.io"), "a")], claim("x", Some("id.k8s.io"), "a"), claim("x", Some("y"), "a"), without.clone()),
+        (
+            vec![claim("x", Some("id.k8s.io"), "a")],
+            claim("x", Some("id.k8s.io"), "a"),
+            claim("x", Some("y"), "a"),
+            without.clone(),
+        ),
         // A second claim that would come before the first.
         (vec![claim("cluster.clusterset.k8s.io", None, "a")], none(), id("b"), other.clone()),
         (vec![claim("x", Some("id.k8s.io"), "a")], none(), claim("w", Some("id.k8s.io"), "b"), other.clone()),
-        (vec![claim("x", Some("id.k8s.io"), "a")], none(), claim("z", Some("id.k8s.io"), "b"), "allowed".into()),
+        (
+            vec![claim("x", Some("id.k8s.io"), "a")],
+            none(),
+            claim("z", Some("id.k8s.io"), "b"),
+            "allowed".into(),
+        ),
         // One of two that say the same.
         (vec![id("a"), claim("cluster.clusterset.k8s.io", None, "a")], id("a"), none(), "allowed".into()),
         (vec![id("a"), claim("cluster.clusterset.k8s.io", None, "b")], id("a"), none(), other.clone()),
@@ -155,7 +179,10 @@ fn what_was_changed_behind_the_webhook_can_be_put_right() {
              delete that first",
         ),
     ] {
-        check(&review(HERE, &ask("clusterclaims", &old, &new), &facts(std::slice::from_ref(&bound), &claims)), expected);
+        check(
+            &review(HERE, &ask("clusterclaims", &old, &new), &facts(std::slice::from_ref(&bound), &claims)),
+            expected,
+        );
     }
 }
 
