@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::webhook::{self, Subject, Webhook};
+use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, duration};
 use crate::host::Ending;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     services: Flags,
     #[command(flatten)]
-    webhook: webhook::Flags,
+    webhook: WebhookFlags,
 }
 
 /// How Services span clusters.

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 /// Whether mistakes are refused at once, and where.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Webhook")]
-pub(crate) struct Flags {
+pub(crate) struct WebhookFlags {
     /// Serve a validating webhook on this address, and register it: mistakes are then refused at once, not only reported
     #[arg(long, value_name = "ADDR")]
     webhook: Option<SocketAddr>,
@@ -43,7 +43,7 @@ pub(crate) struct Webhook {
     serving: JoinHandle<()>,
 }
 
-impl Flags {
+impl WebhookFlags {
     /// Opens the port, if one was asked for. `server` is the URL of the API server that is to ask.
     pub(crate) async fn open(
         &self,

@@ -18,7 +18,7 @@ use koinon_workloads::{Metrics, Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
-use super::webhook::{self, Subject, Webhook};
+use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     spreading: Spreading,
     #[command(flatten)]
-    webhook: webhook::Flags,
+    webhook: WebhookFlags,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {

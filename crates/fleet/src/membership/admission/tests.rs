@@ -220,7 +220,8 @@ proptest! {
                 claims.push(new);
             }
             let read: Vec<ClusterClaim> = claims.iter().map(|one| read(one).unwrap()).collect();
-            prop_assert_eq!(Claims::of(&read).id(), Some("a"));
+            let claims = Claims::of(&read);
+            prop_assert_eq!(claims.id(), Some("a"));
         }
     }
 }
