@@ -80,17 +80,27 @@ impl World {
         if let Some((_, cluster)) = clusters.get(name) {
             return Ok(cluster.clone());
         }
+        let (running, cluster) = self.own_cluster(name, build).await?;
+        clusters.insert(name.to_owned(), (running, cluster.clone()));
+        Ok(cluster)
+    }
+
+    /// A cluster that only its scenario knows, which also stops it; it can then be started again from what it kept.
+    pub(crate) async fn own_cluster(
+        &self,
+        name: &str,
+        build: Build,
+    ) -> anyhow::Result<(Running, Arc<Cluster>)> {
         let running = self.engine.start(name, build, self.folder.path()).await?;
         let options = KubeConfigOptions::default();
         let config = Kubeconfig::read_from(&running.kubeconfig).context("the kubeconfig")?;
         let config = Config::from_custom_kubeconfig(config, &options).await?;
-        let cluster = Arc::new(Cluster {
+        let cluster = Cluster {
             client: Client::try_from(config)?,
             kubeconfig: running.kubeconfig.clone(),
             kubectl: self.kubectl.clone(),
-        });
-        clusters.insert(name.to_owned(), (running, cluster.clone()));
-        Ok(cluster)
+        };
+        Ok((running, Arc::new(cluster)))
     }
 
     /// A fresh namespace for a scenario in the first cluster.
