@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::engine::{Running, koinon};
 use crate::wait::{Look, until};
-use crate::world::{Cluster, Room, World};
+use crate::world::{Room, World};
 
 pub(crate) const SITES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const SUPERVISORS: [&str; 2] = ["a", "b"];
@@ -106,16 +106,17 @@ impl Union {
 
 impl Site {
     async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
-        Site::furnish(world.cluster(name).await?, name).await
-    }
-
-    /// Installs in a cluster what a federation needs there.
-    pub(crate) async fn furnish(cluster: Arc<Cluster>, name: &'static str) -> anyhow::Result<Site> {
+        let cluster = world.cluster(name).await?;
         // The one of the scenario before may still be on its way out.
         let room = until("the federation's namespace can be made", async || {
             Ok(Look::Found(Room::open(cluster.clone(), SYSTEM).await?))
         })
         .await?;
+        Site::furnish(room, name).await
+    }
+
+    /// Installs in a cluster what a federation needs there.
+    pub(crate) async fn furnish(room: Room, name: &'static str) -> anyhow::Result<Site> {
         let site = Site { name, room, role: None };
         site.install(&["crds"]).await?;
         site.install(&["rbac"]).await?;

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::{HURRY, address, member, object, until_federation, until_led_by};
 use crate::engine::Build;
 use crate::league::wire::Wire;
-use crate::union::{FEDERATION, Site, Union};
+use crate::union::{FEDERATION, SYSTEM, Site, Union};
 use crate::wait::{Look, until};
-use crate::world::World;
+use crate::world::{Room, World};
 
 const MEMBER: &str = "koinon-network-member";
 
 pub(super) async fn known_again(world: Arc<World>) -> anyhow::Result<()> {
     let mut union = Union::prepare(&world).await?;
     let (running, cluster) = world.own_cluster("formation-d", Build::Bare).await?;
-    let mut d = Site::furnish(cluster, "d").await?;
+    let mut d = Site::furnish(Room::bare(cluster, SYSTEM).await?, "d").await?;
     let wire = Wire::open(address(&d)?).await?;
     d.claim("id.k8s.io", "d").await?;
     d.apply(&federation(&[])).await?;
