@@ -116,6 +116,12 @@ impl World {
         engine::role(role, kubeconfig, arguments, &folder).await
     }
 
+    /// What a role says since it was last started.
+    pub(crate) fn log_of(&self, name: &str, role: &str) -> String {
+        let log = self.folder.path().join(format!("{role}-{name}")).join("log");
+        std::fs::read_to_string(log).unwrap_or_default()
+    }
+
     pub(crate) async fn stop(&self) {
         if let Some(league) = self.league.lock().await.take() {
             league.stop_role().await;

@@ -80,6 +80,11 @@ pub(crate) async fn role(
 ) -> anyhow::Result<Running> {
     let mut command = tokio::process::Command::new(koinon());
     command.args(["run", role, "--kubeconfig"]).arg(kubeconfig).args(arguments);
+    // What fails and is tried again is said only here: scenarios look at it, and so does who asks why one failed.
+    command.env(
+        "RUST_LOG",
+        "warn,kube_client::client::builder=off,koinon_control=debug,koinon_fleet=debug,koinon_network=debug",
+    );
     let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
     Ok(Running { kubeconfig: kubeconfig.to_owned(), guards: vec![guard] })
 }

@@ -4,7 +4,7 @@
 //! everybody have the federation to themselves meanwhile.
 
 mod space;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

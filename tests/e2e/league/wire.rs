@@ -15,7 +15,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(super) async fn open(server: SocketAddr) -> anyhow::Result<Wire> {
+    pub(crate) async fn open(server: SocketAddr) -> anyhow::Result<Wire> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("a port for a wire")?;
         let address = listener.local_addr()?;
         let cut = watch::Sender::new(false);

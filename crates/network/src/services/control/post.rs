@@ -17,6 +17,7 @@ use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::act::Error;
 use super::books::Books;
 use super::sources::Sources;
 use super::{Options, look};
@@ -282,8 +283,12 @@ impl At {
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");
-        self.tell(Job::Federated(key.clone()), plan.notices.clone());
         let outcome = if plan.is_settled() { Ok(()) } else { self.act(key, &plan).await };
+        let mut notices = plan.notices.clone();
+        if let Err(Error::Foreign(slice)) = &outcome {
+            notices.extend(foreign(key, slice, site.occupant.as_deref()));
+        }
+        self.tell(Job::Federated(key.clone()), notices);
         match outcome {
             Ok(()) => {
                 if let (Some(since), false) = (since, plan.is_settled()) {
@@ -393,6 +398,22 @@ impl At {
             self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
         }
     }
+}
+
+/// What to tell of a federated Service whose EndpointSlice cannot have its name.
+fn foreign(key: &Key, slice: &Key, occupant: Option<&Occupant>) -> Option<Notice> {
+    let Some(Occupant::Ours(published)) = occupant else { return None };
+    Some(Notice {
+        kind: Kind::Service,
+        about: key.clone(),
+        uid: published.uid.clone(),
+        weight: Weight::Warning,
+        reason: "SliceNameTaken",
+        message: format!(
+            "an EndpointSlice {} is there already, and it is not ours, so some endpoints are missing: delete or rename it",
+            slice.name
+        ),
+    })
 }
 
 struct Forgets<'a> {
