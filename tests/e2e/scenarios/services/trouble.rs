@@ -46,7 +46,8 @@ async fn out_of_sight(stage: &mut Stage, wires: &BTreeMap<&str, Wire>) -> anyhow
     stage.until("c", "foo", "http:80\na IPv4 http:8080 -> 10.1.0.2\nb IPv4 http:8080 -> 10.2.0.1").await?;
     // Both leaders go, and one comes back that has never seen b.
     for name in SUPERVISORS {
-        role(stage, name)?.take().context("it runs")?.stop().await;
+        let site = stage.union.sites.iter_mut().find(|site| site.name == name).context("one of the three")?;
+        site.end_role().await?;
     }
     stage.apply("a", &[slice("one", "http:8080", "10.1.0.3")]).await?;
     stage.apply("b", &[slice("two", "http:8080", "10.2.0.9")]).await?;
@@ -187,9 +188,4 @@ async fn until_state(stage: &Stage, member: &str, wanted: &str) -> anyhow::Resul
         Ok(if is_so { Look::Found(()) } else { Look::NotYet(states.to_string()) })
     })
     .await
-}
-
-fn role<'a>(stage: &'a mut Stage, name: &str) -> anyhow::Result<&'a mut Option<crate::engine::Running>> {
-    let site = stage.union.sites.iter_mut().find(|site| site.name == name).context("one of the three")?;
-    Ok(&mut site.role)
 }
