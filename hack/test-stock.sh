@@ -9,6 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 programs=$(hack/kubernetes/cluster.sh build)
 export KUBECTL=$programs/kubectl
+MCS_DEFINITIONS=$(hack/mcs/definitions.sh)
+export MCS_DEFINITIONS
 cargo build -p koinon
 export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon
 cargo test -p koinon-conformance --features stock "$@"

@@ -107,19 +107,19 @@ impl League {
     }
 }
 
-fn login(authority: &Authority, name: &str, server: &str) -> String {
+pub(crate) fn login(authority: &Authority, name: &str, server: &str) -> String {
     let login = Login::Certificate(authority.admin());
     let entry = Entry { name, server, authority: authority.certificate(), login, namespace: None };
     kubeconfig::render(&[entry], name)
 }
 
-async fn client(kubeconfig: &str) -> Result<Client> {
+pub(crate) async fn client(kubeconfig: &str) -> Result<Client> {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
-/// `koinon run workloads`, as its own process.
+/// A role of ours, as its own process.
 pub(crate) struct Role {
     process: Child,
     metrics: u16,
@@ -127,20 +127,21 @@ pub(crate) struct Role {
 }
 
 impl Role {
+    /// `koinon run workloads`.
     pub(crate) fn start(folder: &Path) -> Result<Role> {
+        Role::launch("workloads", folder)
+    }
+
+    /// `koinon run network`.
+    pub(crate) fn network(folder: &Path) -> Result<Role> {
+        Role::launch("network", folder)
+    }
+
+    fn launch(role: &str, folder: &Path) -> Result<Role> {
         let metrics = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let since = Instant::now();
         let process = Command::new(koinon_program()?)
-            .args([
-                "run",
-                "workloads",
-                "--lease-duration",
-                "6s",
-                "--renew-deadline",
-                "4s",
-                "--retry-period",
-                "1s",
-            ])
+            .args(["run", role, "--lease-duration", "6s", "--renew-deadline", "4s", "--retry-period", "1s"])
             .arg("--kubeconfig")
             .arg(folder.join("kubeconfig"))
             .arg("--metrics")

@@ -14,6 +14,7 @@ mod pods;
 mod policies;
 mod replicasets;
 mod scale;
+mod services;
 mod sync;
 
 use std::path::PathBuf;
@@ -100,6 +101,23 @@ enum Subject {
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
+    /// Endpoints of federated Services on their way to all members, beside bare writes.
+    Services {
+        #[arg(long, default_value_t = 50)]
+        members: usize,
+        /// How many federated Services, each with a member in every cluster.
+        #[arg(long, default_value_t = 1000)]
+        services: usize,
+        /// How many endpoints each member has.
+        #[arg(long, default_value_t = 20)]
+        endpoints: usize,
+        /// How many pods are restarted one by one.
+        #[arg(long, default_value_t = 1000)]
+        pods: usize,
+        /// How often a single change is measured.
+        #[arg(long, default_value_t = 100)]
+        rounds: usize,
+    },
     /// Very many members of one fleet, and one that is silent beside those that answer.
     Fleet {
         /// Members of the fleet in which one falls silent.
@@ -145,6 +163,10 @@ async fn main() -> Result<()> {
         }
         Subject::Policies { members, policies, rounds } => {
             ("policies", policies::run(members, policies, rounds).await?)
+        }
+        Subject::Services { members, services, endpoints, pods, rounds } => {
+            let sizes = services::Sizes { members, services, endpoints, pods, rounds };
+            ("services", services::run(sizes).await?)
         }
         Subject::Fleet { few, rounds, members, vanish } => {
             ("fleet", fleet::run(&fleet::Sizes { few, rounds, many: members, vanish }).await?)

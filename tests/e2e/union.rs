@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::Engine as _;
+use futures::future::try_join_all;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -46,24 +47,26 @@ impl Union {
     /// Prepares the clusters, tells them of each other and starts the supervisors' role.
     pub(crate) async fn found(world: &Arc<World>) -> anyhow::Result<Union> {
         let mut union = Union::prepare(world).await?;
-        for index in 0..union.sites.len() {
-            union.federate(index).await?;
-        }
-        for index in 0..union.sites.len() {
-            if SUPERVISORS.contains(&union.sites[index].name) {
-                union.start_role(index, &[]).await?;
+        union.begin(&[]).await?;
+        Ok(union)
+    }
+
+    /// Tells prepared clusters of each other and starts the supervisors' role, with more to say to it.
+    pub(crate) async fn begin(&mut self, arguments: &[&str]) -> anyhow::Result<()> {
+        let all = 0..self.sites.len();
+        try_join_all(all.clone().map(|index| self.federate(index))).await?;
+        for index in all {
+            if SUPERVISORS.contains(&self.sites[index].name) {
+                self.start_role(index, arguments).await?;
             }
         }
-        Ok(union)
+        Ok(())
     }
 
     /// The clusters with everything installed, but nobody claims anything yet and no role runs.
     pub(crate) async fn prepare(world: &Arc<World>) -> anyhow::Result<Union> {
         let turn = TURN.lock().await;
-        let mut sites = Vec::new();
-        for name in SITES {
-            sites.push(Site::prepare(world, name).await?);
-        }
+        let sites = try_join_all(SITES.map(|name| Site::prepare(world, name))).await?;
         Ok(Union { sites, world: world.clone(), _turn: turn })
     }
 

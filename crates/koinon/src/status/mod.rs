@@ -66,7 +66,8 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
             show(args.output, &found, workload::render)?
         }
         Some(Subject::Service(name)) => {
-            show(args.output, &service::gather(&scope, name).await?, service::render)?
+            let found = service::gather(&scope, &args.federation, name).await?;
+            show(args.output, &found, service::render)?
         }
         Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
         Some(Subject::Policies) => show(args.output, &policies::gather(&scope).await?, policies::render)?,

@@ -4,27 +4,50 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use koinon_api::membership::NETWORK_NAMESPACE;
+use koinon_api::names::network::{DOMAINS, GLOBAL, NAMESPACED};
 use koinon_control::call::within_deadline;
 use koinon_network::services::{Seen, report};
 use kube::Api;
 use kube::api::ListParams;
 
 use super::Scope;
-use super::workload::get;
+use crate::members::Federation;
 use crate::table::table;
 
-pub(super) async fn gather(scope: &Scope<'_>, name: &str) -> anyhow::Result<Seen> {
+pub(super) async fn gather(scope: &Scope<'_>, asked: &Federation, name: &str) -> anyhow::Result<Seen> {
+    let asked = cluster(asked);
     let namespace = scope.namespace.unwrap_or(NETWORK_NAMESPACE);
-    let service: Service = get(scope.client, namespace, name).await?;
+    let services: Api<Service> = Api::namespaced(scope.client.clone(), namespace);
+    let service = within_deadline(services.get_opt(name)).await;
+    let service = service.with_context(|| format!("the Service {namespace}/{name} cannot be read"))?;
+    let service = service
+        .with_context(|| format!("{asked} has no Service {namespace}/{name}; {}", place(namespace, name)))?;
     let slices: Api<EndpointSlice> = Api::namespaced(scope.client.clone(), namespace);
     let slices = within_deadline(slices.list(&ListParams::default())).await;
     let slices = slices.with_context(|| format!("the EndpointSlices in {namespace} cannot be read"))?;
     report(&service, &slices.items).with_context(|| {
-        format!(
-            "the Service {namespace}/{name} is no federated one: those are in {NETWORK_NAMESPACE}, or in the namespace \
-             of their members (-n)"
-        )
+        format!("the Service {namespace}/{name} in {asked} is no federated one; {}", place(namespace, name))
     })
+}
+
+/// The cluster that is asked, as its user would call it.
+fn cluster(asked: &Federation) -> String {
+    let file = asked.kubeconfig.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
+    match &asked.context {
+        Some(context) => format!("the cluster of context {context}{file}"),
+        None => format!("the cluster of the current context{file}"),
+    }
+}
+
+/// Where a federated Service is and how it comes about, for who looked in vain.
+fn place(namespace: &str, name: &str) -> String {
+    let scope = if namespace == NETWORK_NAMESPACE { GLOBAL } else { NAMESPACED };
+    let annotation = format!("{scope}{}={name}", DOMAINS[0]);
+    format!(
+        "a federated Service is in every cluster of a federation that `koinon run network` leads, as soon as a Service \
+         somewhere joins it by the annotation {annotation}: ask one of these clusters (--kubeconfig, --context), and with \
+         -n NAMESPACE for one that is not global"
+    )
 }
 
 pub(super) fn render(seen: &Seen) -> String {
@@ -54,6 +77,20 @@ mod tests {
     use koinon_network::services::Endpoints;
 
     use super::*;
+
+    #[test]
+    fn who_looked_in_vain_is_told_where_and_how() {
+        let asked = Federation { kubeconfig: Some("site.yaml".into()), context: Some("c".into()) };
+        assert_eq!(cluster(&asked), "the cluster of context c of site.yaml");
+        assert_eq!(
+            cluster(&Federation { kubeconfig: None, context: None }),
+            "the cluster of the current context"
+        );
+        assert!(
+            place(NETWORK_NAMESPACE, "foo").contains("svc.global.federated.antreaplus.vmware-tanzu.com=foo")
+        );
+        assert!(place("ns1", "foo").contains(" svc.federated.antreaplus.vmware-tanzu.com=foo"));
+    }
 
     #[test]
     fn members_by_cluster_and_what_they_do_not_agree_on() {

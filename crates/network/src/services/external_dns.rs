@@ -35,6 +35,11 @@ impl Found {
         Found { values: values.collect(), written: written.unwrap_or_default() }
     }
 
+    /// Whether nobody has said anything to ExternalDNS here, by hand or by us.
+    pub fn is_untouched(&self) -> bool {
+        self.values.is_empty() && self.written.is_empty()
+    }
+
     /// What to change for a federated Service to be found under `suffix`; without one, what to take back.
     pub fn changes(&self, key: &Key, suffix: Option<&str>, targets: &[String]) -> Changes {
         let manual = |key: &str| self.values.get(key).filter(|value| self.written.get(key) != Some(value));

@@ -15,10 +15,19 @@ pub type Part = (String, Vec<Endpoint>);
 
 /// Divides endpoints into parts of at most [`MOST`].
 pub fn pack(endpoints: Vec<Endpoint>) -> Vec<Part> {
+    if endpoints.len() <= MOST {
+        // Most are so few, and their numbers would be found for nothing.
+        return whole(endpoints).into_iter().collect();
+    }
     let numbered = endpoints.into_iter().map(|endpoint| (number(&endpoint.address), endpoint)).collect();
     let mut parts = Vec::new();
     divide(String::new(), numbered, &mut parts);
     parts
+}
+
+fn whole(mut endpoints: Vec<Endpoint>) -> Option<Part> {
+    endpoints.sort();
+    (!endpoints.is_empty()).then(|| (String::new(), endpoints))
 }
 
 fn divide(path: String, endpoints: Vec<(u64, Endpoint)>, parts: &mut Vec<Part>) {

@@ -2,75 +2,184 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use crate::services::model::Source;
+use super::quota::{Limits, Quota};
+use crate::services::model::{Kind, Source};
 
 /// A Service in one cluster.
 type Owner = (ClusterId, Key);
 
+/// More members that do not count than this are not told so one by one.
+const MOST_TOLD: usize = 20;
+
 #[derive(Default)]
 pub(super) struct Books {
-    joins: BTreeMap<Source, Vec<Key>>,
+    joins: BTreeMap<Source, Joined>,
+    /// Those that count.
     members: BTreeMap<Key, BTreeSet<Source>>,
-    slices: BTreeMap<Owner, BTreeSet<String>>,
-    owners: BTreeMap<(ClusterId, Key), Key>,
+    slices: BTreeMap<Owner, Owned>,
+    owners: BTreeMap<(ClusterId, Key), (Key, usize)>,
+    /// What each cluster may bring, where there is a limit.
+    limits: Option<Limits>,
+    quotas: BTreeMap<ClusterId, Quota>,
+}
+
+/// What an object joins, and since when it is there.
+#[derive(Clone, PartialEq)]
+struct Joined {
+    created: Timestamp,
+    keys: Vec<Key>,
+}
+
+/// The slices of one Service, and how many endpoints are in them.
+#[derive(Default)]
+struct Owned {
+    names: BTreeSet<String>,
+    endpoints: usize,
+}
+
+/// What a change concerns.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Concerned {
+    pub(super) keys: BTreeSet<Key>,
+    /// Members that count now and did not before, or the other way round.
+    pub(super) moved: Vec<Source>,
 }
 
 impl Books {
+    /// Books in which no cluster takes more room than it may.
+    pub(super) fn limited(limits: Limits) -> Books {
+        Books { limits: Some(limits), ..Books::default() }
+    }
+
     /// Takes in what an object joins; gives back everything that it concerns, or concerned before.
-    pub(super) fn join(&mut self, source: Source, joins: &[Key]) -> BTreeSet<Key> {
-        let before = match joins {
-            [] => self.joins.remove(&source),
-            joins => self.joins.insert(source.clone(), joins.to_vec()),
-        };
-        let mut concerned: BTreeSet<Key> = joins.iter().cloned().collect();
-        for key in before.into_iter().flatten() {
-            if !joins.contains(&key)
-                && let Some(members) = self.members.get_mut(&key)
-            {
-                members.remove(&source);
-                if members.is_empty() {
-                    self.members.remove(&key);
-                }
-            }
-            concerned.insert(key);
+    pub(super) fn join(&mut self, source: Source, created: Timestamp, keys: &[Key]) -> Concerned {
+        let joined = Joined { created, keys: keys.to_vec() };
+        let mut concerned = Concerned { keys: keys.iter().cloned().collect(), ..Concerned::default() };
+        let before = self.joins.get(&source);
+        if before == Some(&joined) || (before.is_none() && keys.is_empty()) {
+            return concerned;
         }
-        for key in joins {
-            self.members.entry(key.clone()).or_default().insert(source.clone());
+        if let Some(before) = self.joins.remove(&source) {
+            self.unlist(&source, &before.keys);
+            concerned.keys.extend(before.keys);
+            concerned.moved.extend(self.leave(&source, before.created));
         }
+        if !keys.is_empty() {
+            self.joins.insert(source.clone(), joined);
+            self.list(&source, keys);
+            concerned.moved.extend(self.sit(&source, created));
+        }
+        self.settle(&mut concerned);
         concerned
     }
 
-    /// Takes in which Service a slice belongs to; gives back those that it concerns, or concerned before.
-    pub(super) fn own(&mut self, cluster: &ClusterId, slice: &Key, service: Option<&str>) -> BTreeSet<Key> {
+    /// Takes in which Service a slice belongs to and how many endpoints it has; gives back the Services that it is or was of,
+    /// and what else that concerns because its cluster has more room now, or less.
+    pub(super) fn own(
+        &mut self,
+        cluster: &ClusterId,
+        slice: &Key,
+        service: Option<(&str, usize)>,
+    ) -> (BTreeSet<Key>, Concerned) {
         let at = (cluster.clone(), slice.clone());
-        let owner = service.map(|name| Key::new(slice.namespace.as_str(), name));
+        let owner = service.map(|(name, endpoints)| (Key::new(slice.namespace.as_str(), name), endpoints));
         let before = match &owner {
             Some(owner) => self.owners.insert(at, owner.clone()),
             None => self.owners.remove(&at),
         };
-        if let Some(before) = &before
-            && owner.as_ref() != Some(before)
-        {
+        if let Some((before, endpoints)) = &before {
             let place = (cluster.clone(), before.clone());
-            if let Some(names) = self.slices.get_mut(&place) {
-                names.remove(&slice.name);
-                if names.is_empty() {
+            if let Some(owned) = self.slices.get_mut(&place) {
+                owned.names.remove(&slice.name);
+                owned.endpoints -= endpoints;
+                if owned.names.is_empty() {
                     self.slices.remove(&place);
                 }
             }
         }
-        if let Some(owner) = &owner {
-            self.slices.entry((cluster.clone(), owner.clone())).or_default().insert(slice.name.clone());
+        if let Some((owner, endpoints)) = &owner {
+            let owned = self.slices.entry((cluster.clone(), owner.clone())).or_default();
+            owned.names.insert(slice.name.clone());
+            owned.endpoints += endpoints;
         }
-        before.into_iter().chain(owner).collect()
+        let is_same = before == owner;
+        let services: BTreeSet<Key> = before.into_iter().chain(owner).map(|(owner, _)| owner).collect();
+        let mut concerned = Concerned::default();
+        for key in services.iter().filter(|_| !is_same) {
+            let source = Source { cluster: cluster.clone(), kind: Kind::Service, key: key.clone() };
+            if let Some(created) = self.joins.get(&source).map(|joined| joined.created) {
+                concerned.moved.extend(self.sit(&source, created));
+            }
+        }
+        self.settle(&mut concerned);
+        (services, concerned)
+    }
+
+    /// Has those that moved count, or not; what they join is concerned.
+    fn settle(&mut self, concerned: &mut Concerned) {
+        concerned.moved.sort();
+        concerned.moved.dedup();
+        for source in &concerned.moved {
+            let Some(joined) = self.joins.get(source).cloned() else { continue };
+            match self.counts(source) {
+                true => self.list(source, &joined.keys),
+                false => self.unlist(source, &joined.keys),
+            }
+            concerned.keys.extend(joined.keys);
+        }
+    }
+
+    fn list(&mut self, source: &Source, keys: &[Key]) {
+        for key in keys {
+            self.members.entry(key.clone()).or_default().insert(source.clone());
+        }
+    }
+
+    fn unlist(&mut self, source: &Source, keys: &[Key]) {
+        for key in keys {
+            let Some(members) = self.members.get_mut(key) else { continue };
+            members.remove(source);
+            if members.is_empty() {
+                self.members.remove(key);
+            }
+        }
+    }
+
+    fn sit(&mut self, source: &Source, created: Timestamp) -> Vec<Source> {
+        let Some(limits) = self.limits else { return Vec::new() };
+        let owned = self.slices.get(&(source.cluster.clone(), source.key.clone()));
+        let endpoints = owned.filter(|_| source.kind == Kind::Service).map_or(0, |owned| owned.endpoints);
+        let quota = self.quotas.entry(source.cluster.clone()).or_insert_with(|| Quota::new(limits));
+        quota.sit((created, source.clone()), endpoints)
+    }
+
+    fn leave(&mut self, source: &Source, created: Timestamp) -> Vec<Source> {
+        let Some(quota) = self.quotas.get_mut(&source.cluster) else { return Vec::new() };
+        let moved = quota.leave(&(created, source.clone()));
+        if quota.is_empty() {
+            self.quotas.remove(&source.cluster);
+        }
+        moved
+    }
+
+    /// Whether a member counts: its cluster may bring no more than so much.
+    pub(super) fn counts(&self, source: &Source) -> bool {
+        let Some(quota) = self.quotas.get(&source.cluster) else { return true };
+        self.joins.get(source).is_none_or(|joined| quota.counts(&(joined.created, source.clone())))
+    }
+
+    /// Those members of a cluster that do not count, as many as are told so.
+    pub(super) fn beyond(&self, cluster: &ClusterId) -> impl Iterator<Item = &Source> {
+        self.quotas.get(cluster).into_iter().flat_map(Quota::beyond).take(MOST_TOLD)
     }
 
     /// What an object joins.
     pub(super) fn joined_by(&self, source: &Source) -> &[Key] {
-        self.joins.get(source).map(Vec::as_slice).unwrap_or_default()
+        self.joins.get(source).map(|joined| joined.keys.as_slice()).unwrap_or_default()
     }
 
     /// All members of a federated Service.
@@ -84,7 +193,8 @@ impl Books {
 
     /// The names of the slices of one Service.
     pub(super) fn slices_of(&self, cluster: &ClusterId, service: &Key) -> impl Iterator<Item = &str> {
-        self.slices.get(&(cluster.clone(), service.clone())).into_iter().flatten().map(String::as_str)
+        let owned = self.slices.get(&(cluster.clone(), service.clone()));
+        owned.into_iter().flat_map(|owned| &owned.names).map(String::as_str)
     }
 
     /// All federated Services that have members.
@@ -93,8 +203,9 @@ impl Books {
     }
 
     /// All members in one cluster, with what they join.
-    pub(super) fn in_cluster(&self, cluster: &ClusterId) -> impl Iterator<Item = (&Source, &Vec<Key>)> {
-        self.joins.iter().filter(move |(source, _)| &source.cluster == cluster)
+    pub(super) fn in_cluster(&self, cluster: &ClusterId) -> impl Iterator<Item = (&Source, &[Key])> {
+        let of_cluster = self.joins.iter().filter(move |(source, _)| &source.cluster == cluster);
+        of_cluster.map(|(source, joined)| (source, joined.keys.as_slice()))
     }
 }
 
@@ -114,13 +225,14 @@ mod tests {
     #[test]
     fn what_is_left_is_forgotten_and_told() {
         let mut books = Books::default();
-        assert_eq!(books.join(source("one"), &keys(&["f", "g"])).len(), 2);
-        assert_eq!(books.join(source("two"), &keys(&["f"])).len(), 1);
-        let concerned = books.join(source("one"), &keys(&["g", "h"]));
-        assert_eq!(concerned.into_iter().collect::<Vec<_>>(), keys(&["f", "g", "h"]));
+        let mut join =
+            |name: &str, names: &[&str]| books.join(source(name), Timestamp::UNIX_EPOCH, &keys(names)).keys;
+        assert_eq!(join("one", &["f", "g"]).len(), 2);
+        assert_eq!(join("two", &["f"]).len(), 1);
+        assert_eq!(join("one", &["g", "h"]).into_iter().collect::<Vec<_>>(), keys(&["f", "g", "h"]));
         assert_eq!(books.members_of(&keys(&["f"])[0]).collect::<Vec<_>>(), [&source("two")]);
-        books.join(source("one"), &[]);
-        books.join(source("two"), &[]);
+        books.join(source("one"), Timestamp::UNIX_EPOCH, &[]);
+        books.join(source("two"), Timestamp::UNIX_EPOCH, &[]);
         assert!(books.members.is_empty() && books.joins.is_empty());
     }
 
@@ -128,11 +240,40 @@ mod tests {
     fn a_slice_that_moves_concerns_both() {
         let (mut books, a) = (Books::default(), ClusterId::new("a").unwrap());
         let slice = Key::new("ns", "s1");
-        books.own(&a, &slice, Some("one"));
+        books.own(&a, &slice, Some(("one", 3)));
         assert_eq!(books.slices_of(&a, &Key::new("ns", "one")).collect::<Vec<_>>(), ["s1"]);
-        assert_eq!(books.own(&a, &slice, Some("two")).len(), 2);
+        assert_eq!(books.own(&a, &slice, Some(("two", 3))).0.len(), 2);
         assert_eq!(books.slices_of(&a, &Key::new("ns", "one")).count(), 0);
         books.own(&a, &slice, None);
         assert!(books.slices.is_empty() && books.owners.is_empty());
+    }
+
+    #[test]
+    fn a_cluster_that_brings_too_much_has_its_oldest_count() {
+        let (mut books, a) =
+            (Books::limited(Limits { members: 2, endpoints: 10 }), ClusterId::new("a").unwrap());
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let f = &keys(&["f"])[0];
+        for (second, name) in [(1, "one"), (2, "two"), (3, "three")] {
+            books.join(source(name), at(second), &keys(&["f"]));
+        }
+        assert_eq!(books.members_of(f).collect::<Vec<_>>(), [&source("one"), &source("two")]);
+        assert_eq!(books.beyond(&a).collect::<Vec<_>>(), [&source("three")]);
+        // One that brings all the endpoints that there may be pushes the others out, and they come back.
+        let (services, concerned) = books.own(&a, &Key::new("ns", "s1"), Some(("one", 10)));
+        assert_eq!((services.len(), concerned.moved.len()), (1, 0), "two has no endpoints and still fits");
+        let (_, concerned) = books.own(&a, &Key::new("ns", "s2"), Some(("two", 1)));
+        assert_eq!(concerned.moved, [source("two")]);
+        assert_eq!(concerned.keys.into_iter().collect::<Vec<_>>(), keys(&["f"]));
+        assert_eq!(books.members_of(f).collect::<Vec<_>>(), [&source("one")]);
+        let (_, concerned) = books.own(&a, &Key::new("ns", "s1"), None);
+        assert_eq!(concerned.moved, [source("two")]);
+        let concerned = books.join(source("one"), at(1), &[]);
+        assert_eq!(concerned.moved, [source("three")]);
+        assert_eq!(books.members_of(f).collect::<Vec<_>>(), [&source("three"), &source("two")]);
+        books.join(source("two"), at(2), &[]);
+        books.join(source("three"), at(3), &[]);
+        books.own(&a, &Key::new("ns", "s2"), None);
+        assert!(books.quotas.is_empty() && books.members.is_empty() && books.slices.is_empty());
     }
 }

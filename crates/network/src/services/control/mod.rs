@@ -11,6 +11,7 @@ mod imports;
 mod look;
 mod machines;
 mod post;
+mod quota;
 mod resolve;
 mod sources;
 mod withdraw;

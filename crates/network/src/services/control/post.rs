@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use koinon_api::names::network::{
     NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP, VIRTUAL_MACHINE_VERSION,
@@ -17,14 +18,16 @@ use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::act::Error;
 use super::books::Books;
+use super::quota::{MOST_ENDPOINTS, MOST_MEMBERS};
 use super::sources::Sources;
 use super::{Options, look};
 use crate::post::Post;
 use crate::services::machines::{Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
-use crate::services::model::{Kind, Source};
+use crate::services::model::{Flaw, Kind, Source};
 use crate::services::plan::{Notice, balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
@@ -108,9 +111,9 @@ impl At {
             News::Record(cluster, key) => {
                 let Some(index) = weak.upgrade() else { return };
                 let record = index.get(cluster.as_str(), key);
-                let concerned =
-                    books.lock().own(cluster, key, record.as_ref().map(|one| one.service.as_str()));
-                for key in concerned {
+                let service = record.as_ref().map(|one| (one.service.as_str(), one.endpoints as usize));
+                let (services, _) = books.lock().own(cluster, key, service);
+                for key in services {
                     to.add(Job::Federated(key.clone()));
                     to.add(Job::Machines(key.clone()));
                     to.add(Job::Derived(key));
@@ -129,8 +132,8 @@ impl At {
                     services.map(|name| Key::new(key.namespace.as_str(), name.as_str())).collect();
                 let source =
                     Source { cluster: cluster.clone(), kind: Kind::VirtualMachine, key: key.clone() };
-                let concerned = books.lock().join(source.clone(), &services);
-                concerned.into_iter().for_each(|key| to.add(Job::Machines(key)));
+                let concerned = books.lock().join(source.clone(), Timestamp::UNIX_EPOCH, &services);
+                concerned.keys.into_iter().for_each(|key| to.add(Job::Machines(key)));
                 to.add(Job::Member(source));
             }
             News::Knowledge(..) => to.add(Job::All),
@@ -282,8 +285,12 @@ impl At {
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");
-        self.tell(Job::Federated(key.clone()), plan.notices.clone());
         let outcome = if plan.is_settled() { Ok(()) } else { self.act(key, &plan).await };
+        let mut notices = plan.notices.clone();
+        if let Err(Error::Foreign(slice)) = &outcome {
+            notices.extend(foreign(key, slice, site.occupant.as_deref()));
+        }
+        self.tell(Job::Federated(key.clone()), notices);
         match outcome {
             Ok(()) => {
                 if let (Some(since), false) = (since, plan.is_settled()) {
@@ -344,7 +351,10 @@ impl At {
         let natives = self.sources.natives.of_member(here.as_str()).into_iter();
         let natives = natives.filter(|(_, one)| !one.flaws.is_empty());
         let services = services.map(|(key, _)| source(Kind::Service, key));
-        services.chain(natives.map(|(key, _)| source(Kind::NativeService, key))).collect()
+        let mut flawed: BTreeSet<Source> =
+            services.chain(natives.map(|(key, _)| source(Kind::NativeService, key))).collect();
+        flawed.extend(self.sources.desk.books.read().beyond(here).cloned());
+        flawed.into_iter().collect()
     }
 
     fn flaws(&self, source: &Source) -> Vec<Notice> {
@@ -358,13 +368,21 @@ impl At {
             },
         };
         let Some(joining) = joining else { return Vec::new() };
-        let notices = joining.flaws.iter().map(|flaw| Notice {
+        let too_many = self.sources.desk.books.read().beyond(&source.cluster).any(|one| one == source);
+        let too_many = too_many.then(|| Flaw {
+            reason: "TooManyMembers",
+            message: format!(
+                "it joins nothing: a cluster brings at most {MOST_MEMBERS} Services with {MOST_ENDPOINTS} endpoints all \
+                 together, the oldest first"
+            ),
+        });
+        let notices = joining.flaws.iter().cloned().chain(too_many).map(|flaw| Notice {
             kind: source.kind,
             about: source.key.clone(),
             uid: joining.uid.clone(),
             weight: Weight::Warning,
             reason: flaw.reason,
-            message: flaw.message.clone(),
+            message: flaw.message,
         });
         notices.collect()
     }
@@ -393,6 +411,22 @@ impl At {
             self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
         }
     }
+}
+
+/// What to tell of a federated Service whose EndpointSlice cannot have its name.
+fn foreign(key: &Key, slice: &Key, occupant: Option<&Occupant>) -> Option<Notice> {
+    let Some(Occupant::Ours(published)) = occupant else { return None };
+    Some(Notice {
+        kind: Kind::Service,
+        about: key.clone(),
+        uid: published.uid.clone(),
+        weight: Weight::Warning,
+        reason: "SliceNameTaken",
+        message: format!(
+            "an EndpointSlice {} is there already, and it is not ours, so some endpoints are missing: delete or rename it",
+            slice.name
+        ),
+    })
 }
 
 struct Forgets<'a> {

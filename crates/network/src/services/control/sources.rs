@@ -10,8 +10,9 @@ use koinon_fleet::{ClusterId, Fleet, Index, News, Record, Selection, Unserved};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::books::Books;
+use super::books::{Books, Concerned};
 use super::post::{Inbox, Job};
+use super::quota::Limits;
 use super::resolve::{Resolve, Resolver};
 use crate::services::mcs::{Export, Offer};
 use crate::services::model::{Joining, Kind, Reach, Source};
@@ -46,7 +47,8 @@ pub(super) struct Desk {
 
 impl Sources {
     pub(super) fn new(fleet: Arc<Fleet>, resolve: Option<Resolve>) -> Arc<Sources> {
-        let desk = Arc::new(Desk::default());
+        let books = RwLock::new(Books::limited(Limits::default()));
+        let desk = Arc::new(Desk { books, ..Desk::default() });
         let sources = Sources {
             fleet,
             services: Index::new(),
@@ -86,8 +88,9 @@ impl Sources {
         let (desk, exports) = (self.desk.clone(), Arc::downgrade(&self.exports));
         listen(&self.slices, &self.desk, move |index, cluster, key| {
             let record = index.get(cluster.as_str(), key);
-            let service = record.as_ref().map(|slice| slice.service.as_str());
-            let services = desk.books.write().own(cluster, key, service);
+            let service = record.as_ref().map(|slice| (slice.service.as_str(), slice.endpoints.len()));
+            let (services, concerned) = desk.books.write().own(cluster, key, service);
+            desk.tell_concerned(cluster, concerned);
             for service in services {
                 if exports.upgrade().is_some_and(|exports| exports.get(cluster.as_str(), &service).is_some())
                 {
@@ -107,7 +110,7 @@ impl Sources {
                     let record = services.get(cluster.as_str(), &source.key);
                     matches!(record.as_deref(), Some(Occupant::Member(one)) if matches!(one.reach, Reach::Nodes(_)))
                 });
-                in_cluster.flat_map(|(_, joins)| joins.clone()).collect()
+                in_cluster.flat_map(|(_, joins)| joins.iter().cloned()).collect()
             };
             desk.tell_all(concerned);
         });
@@ -167,12 +170,20 @@ impl Desk {
     fn member_changed(&self, kind: Kind, cluster: &ClusterId, key: &Key, joining: Option<&Joining>) {
         let source = Source { cluster: cluster.clone(), kind, key: key.clone() };
         let joins = joining.map(|one| one.joins.as_slice()).unwrap_or_default();
+        let created = joining.map(|one| one.created).unwrap_or_default();
         if joining.is_some_and(|one| matches!(one.reach, Reach::Nodes(_))) {
             self.nodes_matter.send_if_modified(|matter| !std::mem::replace(matter, true));
         }
-        let concerned = self.books.write().join(source.clone(), joins);
-        self.tell_all(concerned);
+        let concerned = self.books.write().join(source.clone(), created, joins);
+        self.tell_concerned(cluster, concerned);
         self.tell_post(cluster, &Job::Member(source));
+    }
+
+    fn tell_concerned(&self, cluster: &ClusterId, concerned: Concerned) {
+        self.tell_all(concerned.keys);
+        for source in concerned.moved {
+            self.tell_post(cluster, &Job::Member(source));
+        }
     }
 
     /// Has a federated Service looked at everywhere.

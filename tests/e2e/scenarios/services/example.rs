@@ -1,18 +1,15 @@
-//! Services that span clusters: the example of three, with two supervisors, each allowed what it needs and no more.
+//! The design's example: `foo1.ns1`, `foo2.ns2` and `foo3.ns3` in three clusters, and one `foo` in all of them.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::{Scenario, kubectl};
+use super::stage::field;
+use crate::engine::koinon;
 use crate::union::{Site, Union, apply};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
-
-pub(super) fn all() -> Vec<Scenario> {
-    vec![kubectl("foo_is_found_in_every_cluster_and_outlives_a_leader", example)]
-}
 
 /// Where `fooN` is.
 struct Home {
@@ -20,7 +17,7 @@ struct Home {
     room: Room,
 }
 
-async fn example(world: Arc<World>) -> anyhow::Result<()> {
+pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
     let mut union = Union::found(&world).await?;
     let mut homes = Vec::new();
     for (index, site) in union.sites.iter().enumerate() {
@@ -36,11 +33,14 @@ async fn example(world: Arc<World>) -> anyhow::Result<()> {
     until_used(&union.sites[1], &["b"]).await?;
     until_used(&union.sites[2], &["a", "b"]).await?;
     let address = address(&union.sites[2]).await?;
+    handled(&union.sites[2]).await?;
+    anyhow::ensure!(self::address(&union.sites[2]).await? == address, "a change of it is no new one");
+    asked(&union.sites[2]).await?;
 
     // The leader of c is lost: the other follows, and what changes after that arrives.
     let leader = union.sites[2].leader().await?;
     let lost = union.sites.iter_mut().find(|site| site.name == leader).context("a supervisor leads")?;
-    lost.role.take().context("it runs")?.stop().await;
+    lost.end_role().await?;
     homes[2].serve().await?;
     until_used(&union.sites[2], &["c"]).await?;
     homes[2].room.kubectl(&["delete", "service", "foo3"]).await?;
@@ -59,6 +59,52 @@ async fn example(world: Arc<World>) -> anyhow::Result<()> {
         home.room.leave().await?;
     }
     union.dissolve().await
+}
+
+/// What users do to `foo` with their own hands: what is ours is put right, what is theirs stays.
+async fn handled(site: &Site) -> anyhow::Result<()> {
+    let foo = &site.room;
+    anyhow::ensure!(
+        field(foo, "service/foo", "{.spec.type}").await? == "ClusterIP",
+        "it is an ordinary Service"
+    );
+    anyhow::ensure!(field(foo, "service/foo", "{.spec.selector}").await?.is_empty(), "it selects nothing");
+    foo.kubectl(&["label", "service", "foo", "team=blue"]).await?;
+    let wrong = json!({"spec": {"selector": {"app": "mine"}, "ports": [{"name": "http", "port": 81}]}});
+    foo.kubectl(&["patch", "service", "foo", "--type=merge", "-p", &wrong.to_string()]).await?;
+    until("the ports of foo are put right", async || {
+        let now = field(foo, "service/foo", "{.spec.ports[*].port} {.spec.selector}").await?;
+        Ok(if now == "80 " { Look::Found(()) } else { Look::NotYet(now) })
+    })
+    .await?;
+    anyhow::ensure!(
+        field(foo, "service/foo", "{.metadata.labels.team}").await? == "blue",
+        "a user's label stays"
+    );
+    // A slice that is changed or deleted is put right as well.
+    let selector = ["-l", "kubernetes.io/service-name=foo"];
+    foo.kubectl(&[&["delete", "endpointslices"], &selector[..]].concat()).await?;
+    until_used(site, &["a", "b"]).await
+}
+
+/// What `koinon status` says of it, and of one that there is not.
+async fn asked(site: &Site) -> anyhow::Result<()> {
+    let status = async |name: &str| {
+        let mut command = tokio::process::Command::new(koinon());
+        command
+            .args(["status", &format!("service/{name}"), "--kubeconfig"])
+            .arg(&site.room.cluster.kubeconfig);
+        command.kill_on_drop(true).output().await
+    };
+    let said = String::from_utf8(status("foo").await?.stdout)?;
+    for line in ["http 80/TCP", "Service ns1/foo1", "Service ns2/foo2", "2/2"] {
+        anyhow::ensure!(said.contains(line), "{line} is missing in: {said}");
+    }
+    let missed = status("bar").await?;
+    let said = String::from_utf8(missed.stderr)?;
+    anyhow::ensure!(missed.status.code() == Some(1), "{said}");
+    anyhow::ensure!(said.contains("svc.global.federated"), "it says how a Service comes about: {said}");
+    Ok(())
 }
 
 impl Home {
