@@ -13,7 +13,7 @@ use koinon_control::{Clock, Key, View};
 use koinon_fleet::{ClusterId, Fleet, Phase};
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::deletion::Deletions;
+use crate::deletion::{Deletions, Known};
 use crate::hub::{Hub, Job, Options};
 use crate::members::{Change, Kind, Members};
 use crate::metrics::Metrics;
@@ -55,7 +55,11 @@ impl Workloads {
     ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let ledger = Arc::new(Ledger::new(options.retry_refused));
-        let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
+        let jobs = queue.clone();
+        let deletions =
+            Deletions::new(federation.clone(), fleet.clone(), ledger.clone(), move |kind, key| {
+                jobs.add((kind, key))
+            });
         let federated = Federated::new(&queue, &deletions);
         let (recorder, events) = events::recorder(federation.clone(), "koinon", clock.clone());
         let (jobs, known) = (queue.clone(), federated.clone());
@@ -107,9 +111,10 @@ impl Workloads {
             let all_work = async {
                 // What was not listed yet is unknown: nothing is decided, and nothing deleted, on half a list.
                 federated.listed().await;
+                hub.deletions.anchors_listed().await;
                 tokio::select! {
                     never = work(&hub.queue, AT_ONCE, handle) => never,
-                    never = hub.deletions.run(|kind, key| federated.stays(kind, key)) => never,
+                    never = hub.deletions.run(|kind, key| federated.known(kind, key)) => never,
                 }
             };
             tokio::select! {
@@ -172,15 +177,10 @@ impl Federated {
         }
     }
 
-    /// Whether there is such an object, and not on its way out.
-    fn stays(&self, kind: Kind, key: &Key) -> bool {
+    fn known(&self, kind: Kind, key: &Key) -> Option<Known> {
         match kind {
-            Kind::ReplicaSet => {
-                self.sets.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
-            }
-            Kind::Deployment => {
-                self.deployments.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
-            }
+            Kind::ReplicaSet => self.sets.get(key).map(|one| Known::of(&one.metadata)),
+            Kind::Deployment => self.deployments.get(key).map(|one| Known::of(&one.metadata)),
         }
     }
 

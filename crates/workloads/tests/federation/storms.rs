@@ -1,6 +1,7 @@
 //! Whatever happens on the way, the end is the one that users asked for, nothing is counted twice, and then there is silence.
 //!
-//! `KOINON_SCHEDULES` is the number of random schedules, `KOINON_SCHEDULE` a single one to look at.
+//! `KOINON_SCHEDULES` is the number of random schedules, or a range of them (`300..600`), `KOINON_SCHEDULE` a single one to
+//! look at.
 
 use std::time::Duration;
 
@@ -15,11 +16,16 @@ const QUIET: Duration = Duration::from_secs(130);
 const EVEN: &str = r#"{"rebalance":true}"#;
 
 fn schedules() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("KOINON_SCHEDULE") {
-        Some(one) => vec![one],
-        None => (0..number("KOINON_SCHEDULES").unwrap_or(SCHEDULES)).collect(),
+    let said = |name: &str| std::env::var(name).ok();
+    let number = |text: &str| text.parse::<u64>().ok();
+    if let Some(one) = said("KOINON_SCHEDULE").and_then(|text| number(&text)) {
+        return vec![one];
     }
+    let range = said("KOINON_SCHEDULES").and_then(|text| match text.split_once("..") {
+        Some((first, end)) => Some(number(first)?..number(end)?),
+        None => Some(0..number(&text)?),
+    });
+    range.unwrap_or(0..SCHEDULES).collect()
 }
 
 #[tokio::test(start_paused = true)]
