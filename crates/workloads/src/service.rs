@@ -24,6 +24,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// News of members come in swarms; a swarm is looked at once.
 const SWARM: Duration = Duration::from_millis(100);
+/// About what a look at a workload over a hundred members takes.
+const EACH_LOOK: Duration = Duration::from_millis(1);
+/// However many there are, nobody waits longer for a look.
+const LONGEST_SWARM: Duration = Duration::from_secs(2);
 /// So many workloads are worked on at once; no member gets more calls at once than that.
 const AT_ONCE: usize = 16;
 
@@ -69,7 +73,7 @@ impl Workloads {
                     jobs.add_after((kind, key.clone()), SWARM);
                 }
             }
-            Change::Knowledge => known.jobs().for_each(|job| jobs.add_after(job, SWARM)),
+            Change::Knowledge => known.look_at_all_again(&jobs),
         });
         let hub = Arc::new(Hub {
             options,
@@ -184,6 +188,15 @@ impl Federated {
         }
     }
 
+    /// Has every workload looked at. At a start a hundred members come within a second, each with news for all: the more there is
+    /// to look at, the longer news is collected before, about as long as the look itself takes.
+    fn look_at_all_again(&self, queue: &Queue<Job>) {
+        let jobs: Vec<Job> = self.jobs().collect();
+        let each = EACH_LOOK.saturating_mul(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        let pause = SWARM.saturating_add(each).min(LONGEST_SWARM);
+        jobs.into_iter().for_each(|job| queue.add_after(job, pause));
+    }
+
     fn jobs(&self) -> impl Iterator<Item = Job> {
         let sets = self.sets.all().into_iter().map(|set| (Kind::ReplicaSet, Key::of(&*set)));
         let deployments = self.deployments.all().into_iter();
@@ -197,7 +210,7 @@ fn jobs_for(deployment: Option<Key>, queue: &Queue<Job>) {
     }
 }
 
-/// A member that comes, goes or changes its health concerns every workload, at once.
+/// A member that comes, goes or changes its health concerns every workload.
 async fn hear_of_members(hub: &Hub, federated: &Federated) -> Infallible {
     let mut changes = hub.members.fleet.changes();
     let mut known: Vec<(ClusterId, Phase)> = Vec::new();
@@ -207,7 +220,7 @@ async fn hear_of_members(hub: &Hub, federated: &Federated) -> Infallible {
         let now: Vec<_> = members.iter().map(|one| (one.name().clone(), one.state().phase)).collect();
         if now != known {
             known = now;
-            federated.jobs().for_each(|job| hub.queue.add(job));
+            federated.look_at_all_again(&hub.queue);
         }
         if changes.changed().await.is_err() {
             // The fleet is ours, so its sender is there.
