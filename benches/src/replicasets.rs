@@ -91,7 +91,7 @@ pub(crate) async fn run(members: usize, sets: usize, rounds: usize) -> Result<St
     Ok(table)
 }
 
-const WANTED: &str = "koinon_workloads_replicas{kind=\"ReplicaSet\",state=\"wanted\"}";
+const WANTED: &str = "koinon_workloads_replicas{kind=\"ReplicaSet\",state=\"Wanted\"}";
 
 const CHECKS: &str = "koinon_workloads_checks_total";
 const PLANNING: &str = "koinon_workloads_check_seconds";

@@ -125,6 +125,7 @@ impl Workloads {
                 () = shutdown => {}
                 never = hub.members.follow() => match never {},
                 never = federated.follow(&hub.federation) => match never {},
+                never = hub.deletions.follow_anchors() => match never {},
                 never = hear_of_members(&hub, &federated) => match never {},
                 never = all_work => match never {},
                 () = events.run() => {}

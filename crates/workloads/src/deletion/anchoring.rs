@@ -74,19 +74,22 @@ impl Deletions {
         Ok(())
     }
 
+    /// Follows the anchors for as long as it is polled.
+    pub(crate) async fn follow_anchors(&self) -> Infallible {
+        self.anchors.view.follow(Api::all(self.federation.clone())).await
+    }
+
     pub(super) async fn look_after_anchors(
         &self,
         known: &impl Fn(Kind, &Key) -> Option<Known>,
     ) -> Infallible {
-        tokio::select! {
-            never = self.anchors.view.follow(Api::all(self.federation.clone())) => never,
-            never = work(&self.anchors.queue, AT_ONCE, |key| async move {
-                self.look_at_anchor(&key, known).await.unwrap_or_else(|error| {
-                    tracing::debug!(%key, %error, "an anchor was not let go");
-                    Next::Retry
-                })
-            }) => never,
-        }
+        let look = |key| async move {
+            self.look_at_anchor(&key, known).await.unwrap_or_else(|error| {
+                tracing::debug!(%key, %error, "an anchor was not let go");
+                Next::Retry
+            })
+        };
+        work(&self.anchors.queue, AT_ONCE, look).await
     }
 
     async fn look_at_anchor(

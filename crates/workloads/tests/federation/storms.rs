@@ -153,6 +153,7 @@ async fn settle(world: &mut World) {
         world.kill().await;
         world.start().await;
     }
+    world.network.fuse(ROLE).renew();
     let change = json!({"metadata": {"annotations": {PREFERENCES: EVEN}}, "spec": {"replicas": 20}});
     world.federation.patch(WEB, change).await;
     world.federation.patch(DEPLOY, json!({"spec": {"replicas": 6, "paused": false}})).await;
