@@ -6,6 +6,7 @@
 mod apiserver;
 mod config;
 mod deployments;
+mod fleet;
 mod league;
 mod measure;
 mod planner;
@@ -99,6 +100,21 @@ enum Subject {
         #[arg(long, default_value_t = 9)]
         rounds: usize,
     },
+    /// Very many members of one fleet, and one that is silent beside those that answer.
+    Fleet {
+        /// Members of the fleet in which one falls silent.
+        #[arg(long, default_value_t = 50)]
+        few: usize,
+        /// How often all of them are written to, with and without it.
+        #[arg(long, default_value_t = 100)]
+        rounds: usize,
+        /// Members of the large fleet.
+        #[arg(long, default_value_t = 1000)]
+        members: usize,
+        /// How many of those vanish at once.
+        #[arg(long, default_value_t = 100)]
+        vanish: usize,
+    },
     /// Custom-resource sync, beside a bare client that makes the same writes.
     Sync {
         /// How many objects there are, one after another.
@@ -129,6 +145,9 @@ async fn main() -> Result<()> {
         }
         Subject::Policies { members, policies, rounds } => {
             ("policies", policies::run(members, policies, rounds).await?)
+        }
+        Subject::Fleet { few, rounds, members, vanish } => {
+            ("fleet", fleet::run(&fleet::Sizes { few, rounds, many: members, vanish }).await?)
         }
         Subject::Sync { objects, rounds } => ("sync", sync::run(&objects, rounds).await?),
     };

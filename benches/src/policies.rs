@@ -19,8 +19,8 @@ use koinon_fleet::election::{Elections, Timing};
 use koinon_fleet::membership::{Formation, Part};
 use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
 use koinon_network::lead::lead;
-use koinon_network::policies::Policies;
 use koinon_network::policies::key::Kind;
+use koinon_network::policies::{self, Policies};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
@@ -200,7 +200,8 @@ async fn supervise(sites: &[Site]) -> Result<impl Future<Output = ()> + Send + '
     Ok(async move {
         let (_formed, formed) = watch::channel(Some(Arc::new(formation)));
         let elections = Elections::new(fleet.clone(), "bench", Timing::default());
-        let policies = Policies::new(fleet.clone());
+        let policies =
+            Policies::new(fleet.clone(), policies::Options::default(), policies::Metrics::default());
         tokio::select! {
             _ = elections.run(formed) => {}
             _ = lead(fleet, elections.clone(), vec![policies]) => {}

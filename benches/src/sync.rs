@@ -74,9 +74,10 @@ async fn engine(kind: Kind, sizes: &[usize]) -> Result<Vec<(String, f64)>> {
         rows.push((format!("{size} objects: a bare client, s"), alone));
         rows.push((format!("{size} objects: first sync, from the start of the process, s"), first));
         rows.push((format!("{size} objects: first sync beside the bare client"), first / alone));
+        rows.push((format!("{size} objects: resident memory of the sync afterwards, MiB"), sync.resident()?));
         if number + 1 == sizes.len() {
             rows.extend(latencies(&sides, &bare, &synced).await?);
-            rows.push((format!("resident memory with {size} objects, MiB"), sync.resident()?));
+            rows.push(("resident memory after the edits, MiB".into(), sync.resident()?));
             sync.stop()?;
             sync = Sync::start(&sides, SHORT_RESYNC)?;
             rows.push(("writes over three idle resync periods".into(), sync.idle_writes().await?));

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::engine::{Running, koinon};
 use crate::wait::{Look, until};
-use crate::world::{Room, World};
+use crate::world::{Cluster, Room, World};
 
 pub(crate) const SITES: [&str; 3] = ["a", "b", "c"];
 pub(crate) const SUPERVISORS: [&str; 2] = ["a", "b"];
@@ -96,10 +96,8 @@ impl Union {
 
     /// Ends every role and takes the federation's namespace away everywhere.
     pub(crate) async fn dissolve(self) -> anyhow::Result<()> {
-        for site in self.sites {
-            if let Some(role) = site.role {
-                role.stop().await;
-            }
+        for mut site in self.sites {
+            site.end_role().await?;
             site.room.leave().await?;
         }
         Ok(())
@@ -108,32 +106,51 @@ impl Union {
 
 impl Site {
     async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
-        let cluster = world.cluster(name).await?;
+        Site::furnish(world.cluster(name).await?, name).await
+    }
+
+    /// Installs in a cluster what a federation needs there.
+    pub(crate) async fn furnish(cluster: Arc<Cluster>, name: &'static str) -> anyhow::Result<Site> {
         // The one of the scenario before may still be on its way out.
         let room = until("the federation's namespace can be made", async || {
             Ok(Look::Found(Room::open(cluster.clone(), SYSTEM).await?))
         })
         .await?;
-        let beside = Room { cluster: room.cluster.clone(), name: "kube-system".into() };
-        for what in ["crds", "rbac"] {
-            let printed = tokio::process::Command::new(koinon())
-                .args(["install", what, "--role", "network"])
-                .output()
-                .await?;
-            // kubectl is told a namespace here, and then takes no object of another.
-            let (other, own): (Vec<&str>, Vec<&str>) =
-                str::from_utf8(&printed.stdout)?.split("---\n").partition(|one| one.contains("kube-system"));
-            for (room, documents) in [(&room, own), (&beside, other)] {
-                if documents.is_empty() {
-                    continue;
-                }
-                let file = room.cluster.kubeconfig.with_file_name("network.yaml");
-                std::fs::write(&file, documents.join("---\n"))?;
-                room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+        let site = Site { name, room, role: None };
+        site.install(&["crds"]).await?;
+        site.install(&["rbac"]).await?;
+        site.room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
+        Ok(site)
+    }
+
+    /// Applies what `koinon install` prints.
+    pub(crate) async fn install(&self, what: &[&str]) -> anyhow::Result<()> {
+        let mut printing = tokio::process::Command::new(koinon());
+        let printed = printing.arg("install").args(what).args(["--role", "network"]).output().await?;
+        let beside = Room { cluster: self.room.cluster.clone(), name: "kube-system".into() };
+        // kubectl is told a namespace here, and then takes no object of another.
+        let (other, own): (Vec<&str>, Vec<&str>) =
+            str::from_utf8(&printed.stdout)?.split("---\n").partition(|one| one.contains("kube-system"));
+        for (room, documents) in [(&self.room, own), (&beside, other)] {
+            if documents.is_empty() {
+                continue;
             }
+            let file = room.cluster.kubeconfig.with_file_name("network.yaml");
+            std::fs::write(&file, documents.join("---\n"))?;
+            room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
         }
-        room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
-        Ok(Site { name, room, role: None })
+        Ok(())
+    }
+
+    /// Ends the role in good order; it must never have lacked a permission.
+    pub(crate) async fn end_role(&mut self) -> anyhow::Result<()> {
+        let Some(role) = self.role.take() else { return Ok(()) };
+        let log = role.log()?;
+        role.stop().await;
+        let missing: Vec<&str> =
+            log.lines().filter(|line| line.contains("a permission is missing")).collect();
+        anyhow::ensure!(missing.is_empty(), "beside {}: {missing:#?}", self.name);
+        Ok(())
     }
 
     /// What stands in this cluster's Federation for another cluster, whose credentials are put into a Secret here.

@@ -85,17 +85,27 @@ impl World {
         if let Some((_, cluster)) = clusters.get(name) {
             return Ok(cluster.clone());
         }
+        let (running, cluster) = self.own_cluster(name, build).await?;
+        clusters.insert(name.to_owned(), (running, cluster.clone()));
+        Ok(cluster)
+    }
+
+    /// A cluster that only its scenario knows, which also stops it; it can then be started again from what it kept.
+    pub(crate) async fn own_cluster(
+        &self,
+        name: &str,
+        build: Build,
+    ) -> anyhow::Result<(Running, Arc<Cluster>)> {
         let running = self.engine.start(name, build, self.folder.path()).await?;
         let options = KubeConfigOptions::default();
         let config = Kubeconfig::read_from(&running.kubeconfig).context("the kubeconfig")?;
         let config = Config::from_custom_kubeconfig(config, &options).await?;
-        let cluster = Arc::new(Cluster {
+        let cluster = Cluster {
             client: Client::try_from(config)?,
             kubeconfig: running.kubeconfig.clone(),
             kubectl: self.kubectl.clone(),
-        });
-        clusters.insert(name.to_owned(), (running, cluster.clone()));
-        Ok(cluster)
+        };
+        Ok((running, Arc::new(cluster)))
     }
 
     /// A fresh namespace for a scenario in the first cluster.
@@ -119,6 +129,12 @@ impl World {
         let folder = self.folder.path().join(format!("{role}-{name}"));
         std::fs::create_dir_all(&folder)?;
         engine::role(role, kubeconfig, arguments, &folder).await
+    }
+
+    /// What a role that was started under this name has written to its log since then.
+    pub(crate) fn role_log(&self, name: &str, role: &str) -> anyhow::Result<String> {
+        let file = self.folder.path().join(format!("{role}-{name}")).join("log");
+        Ok(std::fs::read_to_string(file)?)
     }
 
     pub(crate) async fn stop(&self) {
@@ -192,6 +208,60 @@ impl Room {
     pub(crate) async fn kubectl_said(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
         kubectl::said(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
+    }
+
+    /// Applies an object, or several, to this namespace.
+    pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+        let file = self.file("object.json");
+        std::fs::write(&file, object.to_string())?;
+        self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await.map(drop)
+    }
+
+    /// What a command of ours prints about this namespace.
+    pub(crate) async fn koinon(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut command = tokio::process::Command::new(engine::koinon());
+        command
+            .args(arguments)
+            .args(["--namespace", &self.name, "--kubeconfig"])
+            .arg(&self.cluster.kubeconfig);
+        let output = command.kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        anyhow::ensure!(
+            output.status.success(),
+            "koinon {}: {said}{}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(said)
+    }
+
+    /// Installs what a role needs: its kinds, and accounts that may do what it does and no more.
+    pub(crate) async fn install(&self, role: &str) -> anyhow::Result<()> {
+        for what in ["crds", "rbac"] {
+            let printed = tokio::process::Command::new(engine::koinon())
+                .args(["install", what, "--role", role])
+                .output()
+                .await?;
+            let file = self.file("install.yaml");
+            std::fs::write(&file, &printed.stdout)?;
+            // Each of these objects says where it belongs; kubectl takes none of another namespace than it was told.
+            self.kubectl(&["apply", "--namespace=", "-f", &file.to_string_lossy()]).await?;
+        }
+        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await.map(drop)
+    }
+
+    /// The cluster's kubeconfig, but for a service account of this namespace.
+    pub(crate) async fn kubeconfig_as(&self, account: &str) -> anyhow::Result<PathBuf> {
+        let token = self.kubectl(&["create", "token", account, "--duration=2h"]).await?;
+        let mut text = serde_json::to_value(Kubeconfig::read_from(&self.cluster.kubeconfig)?)?;
+        text["users"][0]["user"] = serde_json::json!({"token": token.trim()});
+        let file = self.file(&format!("{account}.kubeconfig"));
+        std::fs::write(&file, text.to_string())?;
+        Ok(file)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.cluster.kubeconfig.with_file_name(format!("{}-{name}", self.name))
     }
 
     /// Has the namespace deleted; nobody waits for it.

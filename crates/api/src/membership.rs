@@ -83,6 +83,9 @@ pub struct FederationStatus {
     /// How many members are reachable, of how many: `2/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reachable: Option<String>,
+    /// What is wrong with the Federation or the claims, as long as it is; the rest is followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_status: Vec<MemberStatus>,
 }

@@ -10,7 +10,7 @@
 //!   controller itself wrote, so that nobody decides twice on the same stale look.
 //! - [`queue`] holds keys, never events: one worker for a key, the shorter delay wins, failures come back later.
 //! - [`call`] gives every request a deadline, [`clock`] tells the time, [`discovery`] what is served,
-//!   [`events`] tells users on the object they look at.
+//!   [`events`] tells users on the object they look at, [`permission`] which one is missing.
 //!
 //! It knows neither the embedded engine nor federations.
 
@@ -19,6 +19,7 @@ pub mod clock;
 pub mod discovery;
 pub mod events;
 pub mod known;
+pub mod permission;
 pub mod queue;
 pub mod view;
 pub mod watch;

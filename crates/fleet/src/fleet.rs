@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use koinon_api::membership::{Claims, ClusterId, Phase};
-use koinon_control::Clock;
+use koinon_control::{Clock, permission};
 use kube::{Api, Client};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -77,10 +77,10 @@ impl Link {
         }
     }
 
-    async fn open(&self) -> Client {
+    async fn open(&self, member: &ClusterId) -> Client {
         match self {
             Link::Login(credentials) => match credentials.connect().await {
-                Ok(client) => client,
+                Ok(client) => permission::telling(client, member.as_str()),
                 Err(error) => unusable(error.to_string()),
             },
             Link::Direct(client) => client.clone(),
@@ -193,14 +193,14 @@ impl Fleet {
         if member.link.read().is_as(&wanted.link) {
             return false;
         }
-        member.client.relink(wanted.link.open().await);
+        member.client.relink(wanted.link.open(member.name()).await);
         *member.link.write() = wanted.link;
         member.hurry.notify_one();
         true
     }
 
     async fn add(self: &Arc<Self>, name: ClusterId, wanted: Wanted) {
-        let link = wanted.link.open().await;
+        let link = wanted.link.open(&name).await;
         let limits = self.options.limits.clone();
         let client =
             MemberClient::new(name.clone(), link, wanted.uid.clone(), limits, self.metrics().clone());

@@ -13,6 +13,9 @@ pub(crate) struct Install {
     /// For this role only
     #[arg(long)]
     role: Option<Role>,
+    /// With the rights that --webhook of the network role needs
+    #[arg(long)]
+    webhook: bool,
     #[command(flatten)]
     sync: Sync,
 }
@@ -106,6 +109,9 @@ fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
             (What::Crds, Role::Config) => koinon_config::crds(),
             (What::Rbac, Role::Config) => koinon_config::rbac(),
             (What::Crds, Role::Network) => koinon_network::crds(),
+            (What::Rbac, Role::Network) if install.webhook => {
+                [koinon_network::rbac(), koinon_network::webhook_rbac()].concat()
+            }
             (What::Rbac, Role::Network) => koinon_network::rbac(),
             // What it syncs is defined by others.
             (What::Crds, Role::Sync) => Vec::new(),
@@ -142,7 +148,7 @@ mod tests {
         ];
         for (what, role) in printed {
             let sync = Sync { side: Side::Cloud, robot_name: Some("r1".into()), crds: None, admission: true };
-            let wanted = objects(&Install { what, role: Some(role), sync }).unwrap();
+            let wanted = objects(&Install { what, role: Some(role), webhook: true, sync }).unwrap();
             let read: Vec<Value> = serde_saphyr::from_multiple(&yaml(&wanted).unwrap()).unwrap();
             assert_eq!(read, wanted);
         }

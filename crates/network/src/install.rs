@@ -5,16 +5,33 @@ use koinon_api::membership::NETWORK_NAMESPACE;
 use koinon_api::names::membership::GROUP;
 use koinon_api::names::network::{MCS_GROUP, NATIVE_SERVICE_GROUP, VIRTUAL_MACHINE_GROUP};
 use koinon_api::network::native_service_crd;
+use koinon_webhook::Registration;
 use serde_json::{Value, json};
 
 use crate::policies;
 
 const NAME: &str = "koinon-network";
+/// The ValidatingWebhookConfiguration of the role.
+pub const WEBHOOK: &str = NAME;
 const MEMBER: &str = "koinon-network-member";
 
 /// The definitions of every kind that the role brings along.
 pub fn crds() -> Vec<Value> {
     vec![membership::cluster_claim_crd(), membership::federation_crd(), native_service_crd()]
+}
+
+/// What the role needs in addition to serve a webhook: the rule that allows it to keep its own registration.
+pub fn webhook_rbac() -> Vec<Value> {
+    const RIGHT: &str = "koinon-network-webhook";
+    vec![
+        role("ClusterRole", RIGHT, None, &[Registration::permission(WEBHOOK)]),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": metadata(RIGHT, None),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": RIGHT},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NETWORK_NAMESPACE}],
+        }),
+    ]
 }
 
 /// The namespace, accounts, roles and bindings, ready to be applied to any cluster of the federation. The account

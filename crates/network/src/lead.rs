@@ -40,12 +40,14 @@ pub async fn lead(
             members.borrow_and_update();
             arrange(&fleet, &elections, &features, &mut running).await;
             tokio::select! {
+                biased;
                 _ = elected.changed() => {}
                 _ = members.changed() => {}
             }
         }
     };
     tokio::select! {
+        biased;
         (never, ..) = follow => never,
         never = arrange => never,
     }
@@ -105,6 +107,7 @@ async fn serve(fleet: Arc<Fleet>, member: Arc<Member>, fence: Fence, features: V
         }
     };
     tokio::select! {
+        biased;
         () = serve => {}
         () = writer.run() => {}
     }

@@ -21,6 +21,6 @@ pub mod role;
 pub mod services;
 
 pub use feature::Feature;
-pub use install::{crds, rbac};
+pub use install::{WEBHOOK, crds, rbac, webhook_rbac};
 pub use post::Post;
 pub use role::{Network, Options};

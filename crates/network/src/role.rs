@@ -96,12 +96,13 @@ impl Network {
         })
     }
 
-    /// Has the Federation say who leads whom.
+    /// Has the Federation say who leads whom, and who names other members.
     async fn tell_leads(&self) -> Infallible {
         let mut changes = self.elections.changes();
         loop {
             changes.borrow_and_update();
             self.controller.set_leads(self.elections.leads());
+            self.controller.set_rosters(self.elections.rosters());
             if changes.changed().await.is_err() {
                 // The elections are ours, so their sender is there.
                 std::future::pending::<()>().await;

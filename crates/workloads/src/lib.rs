@@ -10,8 +10,10 @@
 //!
 //! - [`planner`], [`placing`] and [`rollout`] are pure functions of their input: no client, no runtime, no clock.
 //! - [`preview`] tells what they would decide about a live workload.
+//! - [`admission`] is what a webhook refuses.
 //! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
+pub mod admission;
 mod content;
 mod deletion;
 mod deployments;

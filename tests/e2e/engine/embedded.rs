@@ -18,7 +18,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
     }
     command.arg("--data").arg(folder.join("data")).arg("--kubeconfig").arg(&kubeconfig);
     let guard = launch(command, folder).await?;
-    Ok(Running { kubeconfig, guards: vec![guard] })
+    Ok(Running { kubeconfig, folder: folder.to_owned(), guards: vec![guard] })
 }
 
 /// Starts a command of ours and waits for its line that starts with `ready`.

@@ -9,6 +9,8 @@ use tokio::process::{Child, ChildStdin, Command};
 pub(super) struct Guard {
     shell: Child,
     pipe: ChildStdin,
+    /// The process, where it guards one.
+    pub(super) id: Option<u32>,
 }
 
 impl Guard {
@@ -23,13 +25,13 @@ impl Guard {
             .spawn()
             .context("sh cannot be started")?;
         let pipe = shell.stdin.take().context("the shell has no standard input")?;
-        Ok(Guard { shell, pipe })
+        Ok(Guard { shell, pipe, id: None })
     }
 
     /// Stops a process that we started.
     pub(super) fn process(id: u32) -> anyhow::Result<Guard> {
         let gone = format!("while kill -0 {id} 2>/dev/null; do sleep 0.05; done");
-        Guard::new(&format!("kill {id} && {gone}"))
+        Ok(Guard { id: Some(id), ..Guard::new(&format!("kill {id} && {gone}"))? })
     }
 
     pub(super) async fn stop(mut self) {

@@ -29,6 +29,7 @@ pub(crate) enum Build {
 /// A running cluster; it is stopped when this is dropped or the process ends in whatever way.
 pub(crate) struct Running {
     pub(crate) kubeconfig: PathBuf,
+    folder: PathBuf,
     guards: Vec<Guard>,
 }
 
@@ -69,7 +70,24 @@ impl Running {
             guard.stop().await;
         }
     }
+
+    /// Sends a signal to a role: `STOP` freezes it, `CONT` thaws it, `KILL` ends it without a word.
+    pub(crate) async fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let id = self.guards.iter().find_map(|guard| guard.id).context("it is a process of ours")?;
+        let sent =
+            tokio::process::Command::new("kill").arg(format!("-{signal}")).arg(id.to_string()).status();
+        anyhow::ensure!(sent.await?.success(), "{signal} did not reach {id}");
+        Ok(())
+    }
+
+    /// What a role wrote to its log.
+    pub(crate) fn log(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.folder.join("log"))?)
+    }
 }
+
+/// Of our own code everything, so that a scenario can ask what a role was not allowed to do.
+const LOG: &str = "warn,koinon_control=debug,koinon_fleet=debug,koinon_network=debug";
 
 /// Runs a role as its own process.
 pub(crate) async fn role(
@@ -80,8 +98,11 @@ pub(crate) async fn role(
 ) -> anyhow::Result<Running> {
     let mut command = tokio::process::Command::new(koinon());
     command.args(["run", role, "--kubeconfig"]).arg(kubeconfig).args(arguments);
+    if std::env::var_os("RUST_LOG").is_none() {
+        command.env("RUST_LOG", LOG);
+    }
     let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
-    Ok(Running { kubeconfig: kubeconfig.to_owned(), guards: vec![guard] })
+    Ok(Running { kubeconfig: kubeconfig.to_owned(), folder: folder.to_owned(), guards: vec![guard] })
 }
 
 /// The program under test.

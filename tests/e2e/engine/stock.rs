@@ -44,7 +44,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
     }
     let kubeconfig = folder.join("kubeconfig");
     if build == Build::Bare {
-        return Ok(Running { kubeconfig, guards: vec![stop] });
+        return Ok(Running { kubeconfig, folder: folder.to_owned(), guards: vec![stop] });
     }
     let nodes_folder = folder.join("nodes");
     std::fs::create_dir_all(&nodes_folder)?;
@@ -53,5 +53,5 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
     let nodes = embedded::launch(nodes, &nodes_folder)
         .await
         .with_context(|| format!("the nodes of {name} did not start"))?;
-    Ok(Running { kubeconfig, guards: vec![stop, nodes] })
+    Ok(Running { kubeconfig, folder: folder.to_owned(), guards: vec![stop, nodes] })
 }

@@ -4,7 +4,7 @@
 //! everybody have the federation to themselves meanwhile.
 
 mod space;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use tokio::process::Command;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use self::space::{Space, seats};
-use self::wire::Wire;
+pub(crate) use self::wire::Wire;
 use crate::engine::{Running, koinon};
 use crate::world::{Cluster, World};
 

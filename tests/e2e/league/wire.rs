@@ -11,51 +11,69 @@ use tokio::sync::watch;
 /// A port of ours that leads to a member's API server. Whoever goes there directly does not notice what is done to it.
 pub(crate) struct Wire {
     pub(crate) address: SocketAddr,
-    cut: watch::Sender<bool>,
+    state: watch::Sender<State>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    server: SocketAddr,
+    cut: bool,
 }
 
 impl Wire {
-    pub(super) async fn open(server: SocketAddr) -> anyhow::Result<Wire> {
+    pub(crate) async fn open(server: SocketAddr) -> anyhow::Result<Wire> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("a port for a wire")?;
         let address = listener.local_addr()?;
-        let cut = watch::Sender::new(false);
-        let state = cut.clone();
+        let state = watch::Sender::new(State { server, cut: false });
+        let known = state.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                tokio::spawn(carry(near, server, state.subscribe()));
+                tokio::spawn(carry(near, known.subscribe()));
             }
         });
-        Ok(Wire { address, cut })
+        Ok(Wire { address, state })
+    }
+
+    /// From now on it leads somewhere else; connections that are open end.
+    pub(crate) fn turn_to(&self, server: SocketAddr) {
+        self.state.send_modify(|state| state.server = server);
     }
 
     /// From now on nothing passes, and nobody is told: connections stay open and are silent.
     pub(crate) fn cut(&self) {
-        self.cut.send_replace(true);
+        self.state.send_modify(|state| state.cut = true);
     }
 
     /// What is begun from now on passes again; what was on its way is lost.
     pub(crate) fn heal(&self) {
-        self.cut.send_replace(false);
+        self.state.send_modify(|state| state.cut = false);
     }
 }
 
-async fn carry(near: TcpStream, server: SocketAddr, mut cut: watch::Receiver<bool>) {
-    if *cut.borrow() {
+async fn carry(near: TcpStream, mut state: watch::Receiver<State>) {
+    let State { server, cut } = *state.borrow();
+    if cut {
         // It waits for an answer that never comes.
-        let _ = cut.wait_for(|cut| !cut).await;
+        let _ = state.wait_for(|state| !state.cut).await;
         return;
     }
     let Ok(far) = TcpStream::connect(server).await else { return };
     let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.into_split(), far.into_split());
+    let cut = cut_off(state.clone());
     let ended = tokio::select! {
         () = pass(&mut near_in, &mut far_out) => true,
         () = pass(&mut far_in, &mut near_out) => true,
-        _ = cut.wait_for(|cut| *cut) => false,
+        _ = state.wait_for(|state| state.server != server) => true,
+        () = cut => false,
     };
     if !ended {
         // Both ends stay open, and silent, until the cut is over.
-        let _ = cut.wait_for(|cut| !cut).await;
+        let _ = state.wait_for(|state| !state.cut).await;
     }
+}
+
+async fn cut_off(mut state: watch::Receiver<State>) {
+    let _ = state.wait_for(|state| state.cut).await;
 }
 
 async fn pass(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf) {

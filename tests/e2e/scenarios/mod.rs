@@ -3,6 +3,8 @@
 mod commands;
 mod configuration;
 mod deletion;
+mod formation;
+mod policies;
 mod rollout;
 mod scheduling;
 mod services;
@@ -41,6 +43,8 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("commands", commands),
         ("configuration", configuration::all()),
         ("deletion", deletion::all()),
+        ("formation", formation::all()),
+        ("policies", policies::all()),
         ("rollout", rollout::all()),
         ("scheduling", scheduling::all()),
         ("services", services::all()),

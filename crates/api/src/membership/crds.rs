@@ -117,6 +117,10 @@ pub fn federation_crd() -> Value {
                     "clusterID": {"type": "string", "description": "The ID of this cluster, in force for as long as this object is there."},
                     "ignored": {"type": "string", "description": "Why this object is not followed, if it is not."},
                     "reachable": {"type": "string", "description": "How many members are reachable, of how many."},
+                    "problems": {
+                        "type": "array", "items": {"type": "string"},
+                        "description": "What is wrong with this object or the claims, for as long as it is; the rest is followed.",
+                    },
                     "memberStatus": {
                         "type": "array", "items": member_status,
                         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["clusterID"],

@@ -95,8 +95,10 @@ impl Campaign {
     pub async fn run(self, end: impl Future<Output = ()>) {
         let mut contender = Contender::new(&self.me, self.timing);
         let until = watch::Sender::new(self.start);
+        // Kept so that what others put on it stays.
+        let mut known: Option<Lease> = None;
         {
-            let contend = self.contend(&mut contender, &until);
+            let contend = self.contend(&mut contender, &until, &mut known);
             tokio::select! {
                 () = contend => {}
                 () = end => {}
@@ -106,15 +108,18 @@ impl Campaign {
         until.send_replace(self.start);
         self.told.send_replace(Leadership::default());
         if let Some(over) = contender.release() {
-            self.give_back(over).await;
+            self.give_back(over, known).await;
         }
     }
 
-    async fn contend(&self, contender: &mut Contender, until: &watch::Sender<Instant>) {
+    async fn contend(
+        &self,
+        contender: &mut Contender,
+        until: &watch::Sender<Instant>,
+        known: &mut Option<Lease>,
+    ) {
         let mut event = Event::Tick;
         let params = PostParams::default();
-        // Kept so that what others put on it stays.
-        let mut known: Option<Lease> = None;
         loop {
             let action = contender.step(self.start.elapsed(), event);
             until.send_replace(self.start + contender.leads_until().unwrap_or_default());
@@ -126,7 +131,7 @@ impl Campaign {
                 }
                 LeaseAction::Look => match self.ask(self.api.get_opt(&self.name)).await {
                     Ok(lease) => {
-                        known = lease;
+                        *known = lease;
                         Event::Saw(known.as_ref().map(seen))
                     }
                     Err(failed) => self.failed(contender, until, failed),
@@ -134,7 +139,7 @@ impl Campaign {
                 LeaseAction::Create => {
                     let lease = self.lease(None, true);
                     let write = self.api.create(&params, &lease);
-                    self.write(contender, until, &mut known, &[409], write).await
+                    self.write(contender, until, known, &[409], write).await
                 }
                 LeaseAction::Take { over } | LeaseAction::Renew { over } => {
                     let mine = contender.leads(self.start.elapsed());
@@ -142,7 +147,7 @@ impl Campaign {
                     lease.metadata.resource_version = Some(over);
                     let write = self.api.replace(&self.name, &params, &lease);
                     // 404: it was deleted in between; the next look leads to a new one.
-                    self.write(contender, until, &mut known, &[404, 409], write).await
+                    self.write(contender, until, known, &[404, 409], write).await
                 }
             };
         }
@@ -224,19 +229,19 @@ impl Campaign {
         lease
     }
 
-    async fn give_back(&self, over: String) {
-        let released = Lease {
-            metadata: ObjectMeta {
-                name: Some(self.name.clone()),
-                resource_version: Some(over),
-                ..ObjectMeta::default()
-            },
-            spec: Some(LeaseSpec {
-                holder_identity: None,
-                lease_duration_seconds: Some(1),
-                ..LeaseSpec::default()
-            }),
-        };
+    /// How often it changed hands stays on it, so that no two terms ever have the same number.
+    async fn give_back(&self, over: String, known: Option<Lease>) {
+        let mut released = known.unwrap_or_default();
+        let transitions = released.spec.and_then(|spec| spec.lease_transitions);
+        released.metadata.name = Some(self.name.clone());
+        released.metadata.resource_version = Some(over);
+        released.metadata.managed_fields = None;
+        released.spec = Some(LeaseSpec {
+            holder_identity: None,
+            lease_duration_seconds: Some(1),
+            lease_transitions: transitions,
+            ..LeaseSpec::default()
+        });
         if let Err(failed) = self.ask(self.api.replace(&self.name, &PostParams::default(), &released)).await {
             tracing::debug!(lease = self.name, why = failed.why, "the lease was not given back; it runs out");
         }

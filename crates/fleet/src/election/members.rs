@@ -1,6 +1,6 @@
 //! One campaign for each member: supervisors contend, and the lock is in the member itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -13,20 +13,21 @@ use super::campaign::{Campaign, Fence, Leadership, cluster_of, identity};
 use super::lease::Timing;
 use crate::fleet::{Fleet, Member};
 use crate::index::{Index, Knowledge, Record};
-use crate::membership::formation::{Formation, Part};
+use crate::membership::formation::{Formation, Part, Rosters};
 use crate::membership::status::Lead;
 use crate::task::Task;
 use crate::watch::Selection;
 
-/// That a cluster takes part: it has a Federation of its own.
+/// That a cluster takes part: it has a Federation of its own, with these members.
 #[derive(Debug, PartialEq)]
-struct TakesPart;
+struct TakesPart(BTreeSet<String>);
 
 impl Record for TakesPart {
     type Object = Federation;
 
     fn fold(federation: &Federation) -> Option<TakesPart> {
-        federation.metadata.deletion_timestamp.is_none().then_some(TakesPart)
+        let named = || federation.spec.members.iter().map(|member| member.cluster_id.value.clone()).collect();
+        federation.metadata.deletion_timestamp.is_none().then(|| TakesPart(named()))
     }
 }
 
@@ -90,6 +91,16 @@ impl Elections {
             (id.clone(), Lead { is_me: leadership.fence.is_some(), leader })
         });
         leads.collect()
+    }
+
+    /// Whom the members name as members, where they have a Federation of their own.
+    pub fn rosters(&self) -> Rosters {
+        let members = self.fleet.members();
+        let named = members.iter().flat_map(|member| {
+            let federations = self.taking_part.of_member(member.name().as_str());
+            federations.into_iter().map(|(_, record)| (member.name().clone(), record.0.clone()))
+        });
+        named.collect()
     }
 
     /// Marked as changed whenever the leader of a member is another.

@@ -19,7 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::formation::{Formation, Part, Role, Way, formation};
+use super::formation::{Formation, Part, Role, Rosters, Way, disagreements, formation};
 use super::profile::{self, Step};
 use super::status::{self, Lead};
 use crate::fleet::{Fleet, Link, Wanted};
@@ -46,6 +46,7 @@ pub struct Controller {
     direct: BTreeMap<ClusterId, Client>,
     views: Views,
     leads: RwLock<BTreeMap<ClusterId, Lead>>,
+    rosters: RwLock<Rosters>,
     queue: Arc<Queue<()>>,
     /// What is wrong, as it was told last.
     told: Mutex<Vec<String>>,
@@ -78,6 +79,7 @@ impl Controller {
             direct: BTreeMap::new(),
             views,
             leads: RwLock::default(),
+            rosters: RwLock::default(),
             queue,
             told: Mutex::default(),
             formed: watch::Sender::new(None),
@@ -100,6 +102,15 @@ impl Controller {
         let mut known = self.leads.write();
         if *known != leads {
             *known = leads;
+            self.queue.add(());
+        }
+    }
+
+    /// Says whom the members name as members, so that it can be told where they disagree.
+    pub fn set_rosters(&self, rosters: Rosters) {
+        let mut known = self.rosters.write();
+        if *known != rosters {
+            *known = rosters;
             self.queue.add(());
         }
     }
@@ -266,7 +277,11 @@ impl Controller {
         };
         let secrets =
             self.views.secrets.all().into_iter().map(|secret| (secret.name_any(), secret)).collect();
-        formation(&self.namespace, &role, &self.views.federations.all(), &secrets)
+        let mut formation = formation(&self.namespace, &role, &self.views.federations.all(), &secrets);
+        if let (Part::Supervisor(_), Some(federation)) = (&formation.part, &formation.federation) {
+            formation.problems.extend(disagreements(federation, &self.rosters.read()));
+        }
+        formation
     }
 
     fn wanted(&self, formation: &Formation) -> BTreeMap<ClusterId, Wanted> {

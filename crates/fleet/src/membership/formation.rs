@@ -1,6 +1,6 @@
 //! Decides which clusters are members, and what this one's part among them is. No IO.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -48,6 +48,9 @@ pub enum Way {
     /// It cannot be reached, for this reason.
     None(String),
 }
+
+/// The members that each cluster names in its own Federation.
+pub type Rosters = BTreeMap<ClusterId, BTreeSet<String>>;
 
 /// A Federation that does not count, and why.
 pub type Ignored = (Arc<Federation>, String);
@@ -113,6 +116,31 @@ pub fn formation(
         ));
     }
     formation
+}
+
+/// Who else names other members than this Federation does. All have to name the same, or each would lead a federation of
+/// its own; a child need name none.
+pub fn disagreements(federation: &Federation, rosters: &Rosters) -> Vec<String> {
+    let ours: BTreeSet<&str> =
+        federation.spec.members.iter().map(|one| one.cluster_id.value.as_str()).collect();
+    let mut told = Vec::new();
+    for (cluster, theirs) in rosters.iter().filter(|(_, theirs)| !theirs.is_empty()) {
+        let theirs: BTreeSet<&str> = theirs.iter().map(String::as_str).collect();
+        let join = |names: Vec<&str>| names.join(", ");
+        let mut differences = Vec::new();
+        for (names, how) in [(&ours - &theirs, "not there"), (&theirs - &ours, "only there")] {
+            if !names.is_empty() {
+                differences.push(format!("{how}: {}", join(names.into_iter().collect())));
+            }
+        }
+        if !differences.is_empty() {
+            told.push(format!(
+                "the Federation of cluster {cluster} names other members than this one ({}): make them the same",
+                differences.join("; ")
+            ));
+        }
+    }
+    told
 }
 
 /// The oldest where it belongs counts, so that a second one changes nothing.

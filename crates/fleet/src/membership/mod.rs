@@ -1,9 +1,11 @@
 //! Who belongs to the federation: read from its objects, kept in them, and changed by commands.
 //!
 //! [`formation`] decides who is a member and what this cluster's part is, [`status`] what the Federation says
-//! of its members; both are plain functions. [`controller`] makes the fleet be so. [`join()`], [`leave()`] and
-//! [`list()`] are what the commands do, and [`enlist()`] what a process does that runs members itself.
+//! of its members, [`admission`] what nobody may do to them; all are plain functions. [`controller`] makes the
+//! fleet be so. [`join()`], [`leave()`] and [`list()`] are what the commands do, and [`enlist()`] what a process
+//! does that runs members itself.
 
+pub mod admission;
 mod books;
 pub mod controller;
 mod enlist;

@@ -49,6 +49,7 @@ pub fn status(
         ignored: None,
         cluster_id,
         reachable: Some(format!("{reachable}/{}", member_status.len())),
+        problems: formation.problems.clone(),
         member_status,
     }
 }

@@ -201,9 +201,15 @@ async fn supervisors_lead_every_member_and_the_survivor_takes_over() {
     // Who ends well is followed at once; who crashes, when its leases have run out.
     a.leave(Leave::Well).await;
     assert_eq!(holder(&clusters["c"], "c").await, None);
+    let terms = || async {
+        let api: Api<Lease> = Api::namespaced(clusters["c"].client.clone(), NETWORK_NAMESPACE);
+        api.get("c").await.unwrap().spec.unwrap().lease_transitions
+    };
+    assert_eq!(terms().await, Some(0));
     let led = || async { holder(&clusters["c"], "c").await.is_some_and(|holder| holder == "b_b-1") };
     let after = until("b leads c", led).await;
     assert!(after <= Duration::from_secs(6), "{after:?}");
+    assert_eq!(terms().await, Some(1), "each term has a number of its own, also after a release");
     let a = Process::start(&clusters["a"], "a", &clusters);
     until("a is back", || async { a.fleet.members().len() == 3 }).await;
     tokio::time::sleep(Duration::from_secs(20)).await;

@@ -7,6 +7,7 @@ mod election;
 mod monitor;
 mod network;
 mod sync;
+mod webhook;
 pub(crate) mod workloads;
 
 use std::net::SocketAddr;

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::SignedDuration;
+use koinon_api::membership::NETWORK_NAMESPACE;
 use koinon_apiserver::context::Context;
-use koinon_control::Clock;
+use koinon_control::{Clock, permission};
+use koinon_fleet::membership::admission::{self, Doorkeeper};
+use koinon_fleet::membership::controller::Kind;
 use koinon_fleet::membership::{Formation, Part};
-use koinon_network::policies::Policies;
+use koinon_network::policies::{self, Policies};
 use koinon_network::services::{self, Locality, Services, Stale, Stance};
 use koinon_network::{Network, Options};
 use kube::Client;
@@ -16,6 +19,7 @@ use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
+use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, duration};
 use crate::host::Ending;
@@ -31,6 +35,10 @@ pub(crate) struct Args {
     health: Health,
     #[command(flatten)]
     services: Flags,
+    #[command(flatten)]
+    policies: PolicyFlags,
+    #[command(flatten)]
+    webhook: WebhookFlags,
 }
 
 /// How Services span clusters.
@@ -52,6 +60,21 @@ struct Flags {
     /// The domain in which ExternalDNS publishes federated Services, in clusters with virtual machines
     #[arg(long, value_name = "DOMAIN")]
     dns_suffix: Option<String>,
+}
+
+/// How policies span clusters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Federated policies")]
+struct PolicyFlags {
+    /// A cluster that is not listed any more for so long has left: what was removed is not remembered for it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    left_after: Duration,
+}
+
+impl PolicyFlags {
+    fn options(&self) -> policies::Options {
+        policies::Options { left_after: self.left_after }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -89,10 +112,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let client = permission::telling(client, "this one");
     let (mut registry, health) = (Registry::default(), Readiness::default());
     let (of_members, of_services) = (koinon_fleet::Metrics::default(), services::Metrics::default());
     of_members.register(&mut registry);
     of_services.register(&mut registry);
+    let of_policies = policies::Metrics::default();
+    of_policies.register(&mut registry);
+    let of_webhook = koinon_webhook::Metrics::default();
+    of_webhook.register(&mut registry);
     let formed: Arc<RwLock<Option<Formed>>> = Arc::default();
     let known = formed.clone();
     health.require_of_leader(move || {
@@ -105,9 +133,20 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         }
     });
     let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let context = Context::real();
+    let now = context.clone();
+    let clock = Clock::new(move || now.now());
+    let doorkeeper = Doorkeeper::new(client.clone(), NETWORK_NAMESPACE, Kind::Cluster);
+    let subject = Subject {
+        name: koinon_network::WEBHOOK,
+        webhook: "network.webhook.koinon.dev",
+        rules: admission::rules(),
+        conditions: serde_json::json!([]),
+        reviewer: Arc::new(doorkeeper),
+    };
+    let webhook = args.webhook.open(&server, subject, clock.clone(), of_webhook).await?;
     let end = Ending::new()?;
     println!("ready: the network of the cluster at {server} is looked after, until Ctrl-C");
-    let context = Context::real();
     let options = Options {
         fleet: koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() },
         timing: args.common.election.timing()?,
@@ -115,13 +154,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let election = &args.common.election;
     election
         .run(client.clone(), LEASE, &end, || {
-            let (instance, clock) = (context.uid(), context.clone());
-            let clock = Clock::new(move || clock.now());
+            let (instance, clock) = (context.uid(), clock.clone());
             let network = Network::new(client.clone(), &instance, options.clone(), of_members.clone(), clock);
             *formed.write() = Some(network.formed());
             let fleet = network.fleet().clone();
             let services = Services::new(fleet.clone(), args.services.options(), of_services.clone());
-            network.feature(services).feature(Policies::new(fleet)).run(end.asked())
+            let policies = Policies::new(fleet, args.policies.options(), of_policies.clone());
+            let work = network.feature(services).feature(policies).run(end.asked());
+            Webhook::beside(webhook.as_ref(), client.clone(), work)
         })
         .await
 }

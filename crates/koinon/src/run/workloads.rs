@@ -4,16 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use futures::future::BoxFuture;
 use koinon_api::names::SYSTEM_NAMESPACE;
+use koinon_api::names::membership::GROUP;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
 use koinon_fleet::Fleet;
 use koinon_fleet::membership::Controller;
+use koinon_fleet::membership::admission::{self, Doorkeeper};
 use koinon_fleet::membership::controller::Kind;
+use koinon_webhook::{Request, Reviewer, Verdict};
 use koinon_workloads::{Metrics, Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
+use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
@@ -29,6 +34,8 @@ pub(crate) struct Args {
     health: Health,
     #[command(flatten)]
     spreading: Spreading,
+    #[command(flatten)]
+    webhook: WebhookFlags,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
@@ -45,11 +52,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         true => Ok(()),
         false => Err("who is a member is not known yet".into()),
     });
+    let of_webhook = koinon_webhook::Metrics::default();
+    of_webhook.register(&mut registry);
     let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
-    let end = Ending::new()?;
-    println!("ready: workloads of the federation at {server} are looked after, until Ctrl-C");
     let context = Context::real();
     let clock = Clock::new(move || context.now());
+    let webhook = args.webhook.open(&server, subject(client.clone()), clock.clone(), of_webhook).await?;
+    let end = Ending::new()?;
+    println!("ready: workloads of the federation at {server} are looked after, until Ctrl-C");
     let options = koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() };
     args.common
         .election
@@ -60,9 +70,37 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             let known = || formed.store(true, Ordering::Relaxed);
             let (clock, metrics) = (clock.clone(), metrics.clone());
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            Box::pin(crew.work(args.spreading.options(), known, end.asked())).await;
+            let work = Box::pin(crew.work(args.spreading.options(), known, end.asked()));
+            Webhook::beside(webhook.as_ref(), client.clone(), work).await;
         })
         .await
+}
+
+/// What is refused at the federation's API server.
+fn subject(client: Client) -> Subject {
+    let rules = [koinon_workloads::admission::rules(), admission::rules()];
+    let rules = rules.iter().flat_map(|rules| rules.as_array().cloned().unwrap_or_default()).collect();
+    Subject {
+        name: LEASE,
+        webhook: "workloads.webhook.koinon.dev",
+        rules: serde_json::Value::Array(rules),
+        conditions: serde_json::json!([koinon_workloads::admission::condition()]),
+        reviewer: Arc::new(Desk { members: Doorkeeper::new(client, SYSTEM_NAMESPACE, Kind::Federation) }),
+    }
+}
+
+/// Decides about workloads by itself, and leaves the Federation to who knows of members.
+struct Desk {
+    members: Doorkeeper,
+}
+
+impl Reviewer for Desk {
+    fn review(&self, request: Request) -> BoxFuture<'_, Verdict> {
+        if request.group == GROUP {
+            return self.members.review(request);
+        }
+        Box::pin(async move { koinon_workloads::admission::review(&request) })
+    }
 }
 
 /// A federation and those who look after it.

@@ -5,6 +5,7 @@
 
 mod config;
 mod members;
+mod policies;
 mod robots;
 mod service;
 mod subject;
@@ -27,7 +28,7 @@ use crate::members::{Federation, client};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// Only this, with all that is known of it: deployment/web, replicaset/web, service/web, config, robots
+    /// Only this, with all that is known of it: deployment/web, replicaset/web, service/web, policies, config, robots
     #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
     subject: Option<Subject>,
     #[command(flatten)]
@@ -68,6 +69,7 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
             show(args.output, &service::gather(&scope, name).await?, service::render)?
         }
         Some(Subject::Config) => show(args.output, &config::gather(&scope).await?, config::render)?,
+        Some(Subject::Policies) => show(args.output, &policies::gather(&scope).await?, policies::render)?,
         Some(Subject::Robots) => {
             show(args.output, &robots::gather(&scope).await?, |robots| robots::render(robots))?
         }

@@ -8,6 +8,7 @@ pub(super) enum Subject {
     Workload(Named),
     Service(String),
     Config,
+    Policies,
     Robots,
 }
 
@@ -15,13 +16,14 @@ impl Subject {
     pub(super) fn parse(text: &str) -> Result<Subject, String> {
         match text.split_once('/') {
             None if text == "config" => Ok(Subject::Config),
+            None if matches!(text, "policies" | "policy") => Ok(Subject::Policies),
             None if matches!(text, "robots" | "sync") => Ok(Subject::Robots),
             Some(("service" | "services" | "svc", name)) if !name.is_empty() => {
                 Ok(Subject::Service(name.to_owned()))
             }
             Some(_) => Named::parse(text).map(Subject::Workload),
             None => Err(format!(
-                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, service/NAME, config or robots"
+                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, service/NAME, policies, config or robots"
             )),
         }
     }
@@ -34,6 +36,7 @@ mod tests {
     #[test]
     fn subjects_are_told_apart() {
         assert_eq!(Subject::parse("config"), Ok(Subject::Config));
+        assert_eq!(Subject::parse("policies"), Ok(Subject::Policies));
         assert_eq!(Subject::parse("robots"), Subject::parse("sync"));
         assert_eq!(Subject::parse("svc/foo"), Ok(Subject::Service("foo".into())));
         assert!(matches!(Subject::parse("deploy/web"), Ok(Subject::Workload(_))));

@@ -64,7 +64,11 @@ pub(super) async fn start(
     let network = Network::new(first.client.clone(), instance, options, Default::default(), clock);
     let fleet = network.fleet().clone();
     let services = Services::new(fleet.clone(), services::Options::default(), services::Metrics::default());
-    let network = network.direct(direct).feature(services).feature(Policies::new(fleet));
+    let network = network.direct(direct).feature(services).feature(Policies::new(
+        fleet,
+        Default::default(),
+        Default::default(),
+    ));
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(network.run(async { drop(stopped.await) }));
     Ok(Some(Span { stop, task }))

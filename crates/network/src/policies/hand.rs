@@ -83,8 +83,11 @@ impl Post {
     /// The UID of the definition of a kind; empty where it may not be read, `None` where there is none.
     pub(super) async fn read_definition(&self, kind: Kind) -> Result<Option<String>, Error> {
         let api: Api<CustomResourceDefinition> = self.client().all();
-        match self.client().call(api.get(&kind.definition())).await {
-            Err(error) if error.code() == Some(403) => Ok(Some(String::new())),
+        match self.client().call(api.get_metadata(&kind.definition())).await {
+            Err(error) if error.code() == Some(403) => {
+                tracing::debug!(%error, "the definition of policies may not be read");
+                Ok(Some(String::new()))
+            }
             other => Ok(found(other)?.map(|definition| definition.uid().unwrap_or_default())),
         }
     }

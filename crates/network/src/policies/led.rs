@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -12,11 +12,14 @@ use koinon_fleet::{ClusterId, Knowledge};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::Options;
 use super::accept::Accept;
+use super::census::Census;
 use super::content::Sighting;
 use super::key::{Kind, PolicyKey};
 use super::ledger::{Page, Place, Roster};
-use super::plan::{Case, Ground, Knows, Object, Other, roster};
+use super::metrics::{Metrics, Unsettled};
+use super::plan::{Case, Ground, Knows, Object, Other};
 use super::sight::{Document, Listener, Says, Sight};
 use super::source::Source;
 use super::telling::Telling;
@@ -28,8 +31,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A leader waits so long for those that it cannot reach before it numbers what users did without them.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Who is not listed any more for so long has left. A list that is short for a moment proves nothing.
-const LEFT_AFTER: Duration = Duration::from_secs(60);
 
 /// What waits to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,14 +39,23 @@ pub(super) enum Item {
     Page(u8),
 }
 
+/// Policies to look at, and since when.
+pub(super) type Dirty = BTreeMap<PolicyKey, Instant>;
+
 /// A member that is led.
 pub(super) struct Led {
     pub(super) post: Post,
     pub(super) sight: Arc<Sight>,
     pub(super) source: Arc<Source>,
     pub(super) telling: Telling,
-    queue: Queue<Item>,
-    dirty: Mutex<BTreeMap<u8, BTreeSet<PolicyKey>>>,
+    pub(super) queue: Queue<Item>,
+    dirty: Mutex<BTreeMap<u8, Dirty>>,
+    /// Of each policy that is not as it should be here, how it is instead.
+    pub(super) unsettled: Mutex<BTreeMap<PolicyKey, Unsettled>>,
+    /// Of each page, how many policies are applied and how many bytes it has.
+    pub(super) tallies: Mutex<BTreeMap<u8, (usize, usize)>>,
+    pub(super) metrics: Metrics,
+    left_after: Duration,
     started: Instant,
     /// Whether the member's word counts, and who counts is written down.
     ready: AtomicBool,
@@ -57,10 +67,25 @@ pub(super) struct Led {
 
 /// All that is known of the ledgers' pages of one number.
 pub(super) struct Pages {
-    /// The page of the member that is led, and the version that it was read in.
-    pub(super) mine: Page,
-    pub(super) version: Option<String>,
+    /// Of the member that is led, if it was ever written.
+    mine: Option<Arc<Document>>,
     others: Vec<(ClusterId, Theirs)>,
+}
+
+impl Pages {
+    /// The page of the member that is led.
+    pub(super) fn mine(&self) -> &Page {
+        static EMPTY: LazyLock<Page> = LazyLock::new(Page::default);
+        match self.mine.as_deref().map(|document| &document.says) {
+            Some(Says::Page(_, page)) => page,
+            Some(Says::Roster(_) | Says::Unreadable) | None => &EMPTY,
+        }
+    }
+
+    /// The version that it was read in.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.mine.as_deref().map(|document| &*document.resource_version)
+    }
 }
 
 enum Theirs {
@@ -97,7 +122,13 @@ pub(super) struct Terms {
 }
 
 impl Led {
-    pub(super) fn new(post: Post, sight: Arc<Sight>, source: Arc<Source>) -> Arc<Led> {
+    pub(super) fn new(
+        post: Post,
+        sight: Arc<Sight>,
+        source: Arc<Source>,
+        options: &Options,
+        metrics: Metrics,
+    ) -> Arc<Led> {
         let telling = Telling::new(post.recorder.clone());
         let led = Arc::new(Led {
             post,
@@ -106,6 +137,10 @@ impl Led {
             telling,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             dirty: Mutex::default(),
+            unsettled: Mutex::default(),
+            tallies: Mutex::default(),
+            metrics,
+            left_after: options.left_after,
             started: Instant::now(),
             ready: AtomicBool::new(false),
             missing: Mutex::default(),
@@ -130,6 +165,7 @@ impl Led {
             let mut waiting = true;
             loop {
                 tokio::select! {
+                    biased;
                     _ = members.changed() => {}
                     () = &mut patience, if waiting => waiting = false,
                 }
@@ -147,6 +183,7 @@ impl Led {
             handled
         };
         tokio::select! {
+            biased;
             never = work(&self.queue, AT_ONCE, handle) => never,
             never = wake => never,
         }
@@ -169,10 +206,10 @@ impl Led {
     pub(super) fn mark(&self, keys: impl IntoIterator<Item = PolicyKey>) {
         let mut pages = BTreeSet::new();
         {
-            let mut dirty = self.dirty.lock();
+            let (mut dirty, now) = (self.dirty.lock(), Instant::now());
             for key in keys {
                 let page = key.page();
-                dirty.entry(page).or_default().insert(key);
+                dirty.entry(page).or_default().entry(key).or_insert(now);
                 pages.insert(page);
             }
         }
@@ -184,21 +221,21 @@ impl Led {
     }
 
     /// Keeps policies in mind for the next time that their page is looked at.
-    pub(super) fn keep(&self, number: u8, keys: impl IntoIterator<Item = PolicyKey>) {
-        self.dirty.lock().entry(number).or_default().extend(keys);
+    pub(super) fn keep(&self, number: u8, keys: Dirty) {
+        if !keys.is_empty() {
+            self.dirty.lock().entry(number).or_default().extend(keys);
+        }
     }
 
-    pub(super) fn take_dirty(&self, number: u8) -> BTreeSet<PolicyKey> {
+    pub(super) fn take_dirty(&self, number: u8) -> Dirty {
         self.dirty.lock().remove(&number).unwrap_or_default()
     }
 
     /// All members that take part in policies.
-    pub(super) fn listed(&self) -> BTreeSet<ClusterId> {
-        let members = self.post.fleet.members();
-        let taking_part = members.iter().filter(|member| {
-            self.sight.accept(member.name().as_str()) != Accept::None || member.name() == self.me()
-        });
-        taking_part.map(|member| member.name().clone()).collect()
+    pub(super) fn listed(&self, census: &Census) -> BTreeSet<ClusterId> {
+        let mut listed = census.taking_part.clone();
+        listed.insert(self.me().clone());
+        listed
     }
 
     /// Of the members on a roster, those that have left, and when to look again for the others that are missing.
@@ -215,8 +252,8 @@ impl Led {
             missing.entry(member.clone()).or_insert(now);
         }
         let (left, later): (Vec<_>, Vec<_>) =
-            missing.iter().partition(|(_, since)| now.duration_since(**since) >= LEFT_AFTER);
-        let again = later.iter().map(|(_, since)| **since + LEFT_AFTER - now).min();
+            missing.iter().partition(|(_, since)| now.duration_since(**since) >= self.left_after);
+        let again = later.iter().map(|(_, since)| **since + self.left_after - now).min();
         (left.into_iter().map(|(member, _)| member.clone()).collect(), again)
     }
 
@@ -226,30 +263,27 @@ impl Led {
         if self.sight.ledgers.knowledge(me.as_str()) != Knowledge::Complete {
             return None;
         }
-        let rosters = self.sight.rosters();
-        let (mine, version) = match self.sight.page(me.as_str(), number) {
-            None => (Page::default(), None),
-            Some(document) => match &document.says {
-                Says::Page(_, page) => (page.clone(), Some(document.resource_version.clone())),
-                Says::Roster(_) | Says::Unreadable => return None,
-            },
-        };
-        let mut members = self.listed();
-        members.extend(rosters.get(me).map(|roster| roster.members.clone()).unwrap_or_default());
+        let census = self.sight.census();
+        let mut pages = self.sight.pages(number);
+        let mine = pages.remove(me);
+        if mine.as_deref().is_some_and(|document| !matches!(document.says, Says::Page(..))) {
+            return None;
+        }
+        let on_roster = census.rosters.get(me).into_iter().flat_map(|roster| &roster.members);
+        let not_listed = on_roster.filter(|member| !census.taking_part.contains(*member));
         let theirs = |member: &ClusterId| {
-            let known = self.sight.ledgers.knowledge(member.as_str()) != Knowledge::Unknown;
-            if !known || !roster::counts(member, &rosters) {
+            if !census.heard.contains(member) {
                 return Theirs::Unknown;
             }
-            match self.sight.page(member.as_str(), number) {
+            match pages.get(member) {
                 None => Theirs::Blank,
                 Some(document) if document.says == Says::Unreadable => Theirs::Unknown,
-                Some(document) => Theirs::Page(document),
+                Some(document) => Theirs::Page(document.clone()),
             }
         };
-        let others = members.into_iter().filter(|member| member != me);
-        let others = others.map(|member| (member.clone(), theirs(&member))).collect();
-        Some(Pages { mine, version, others })
+        let others = census.taking_part.iter().chain(not_listed).filter(|member| *member != me);
+        let others = others.map(|member| (member.clone(), theirs(member))).collect();
+        Some(Pages { mine, others })
     }
 
     pub(super) fn terms(&self) -> Terms {
@@ -311,9 +345,9 @@ impl Led {
         Case {
             key,
             me: self.me(),
-            mine: pages.mine.entries.get(key),
-            refused: pages.mine.refused.get(key),
-            floor: pages.mine.floor,
+            mine: pages.mine().entries.get(key),
+            refused: pages.mine().refused.get(key),
+            floor: pages.mine().floor,
             object: match &seen.object {
                 Some(object) => Object::Here(object),
                 None if seen.object_known => Object::Absent,
@@ -325,27 +359,5 @@ impl Led {
             others: others.collect(),
             waited: terms.waited,
         }
-    }
-}
-
-impl Listener for Led {
-    fn policies(&self, keys: BTreeSet<PolicyKey>) {
-        self.mark(keys);
-    }
-
-    fn everything(&self) {
-        self.queue.add(Item::Roster);
-        self.mark(self.sight.all_keys());
-    }
-
-    fn ground(&self, member: &ClusterId, namespace: &str) {
-        if member != self.me() {
-            return;
-        }
-        let mut keys = self.sight.all_keys();
-        if !namespace.is_empty() {
-            keys.retain(|key| key.namespace == namespace);
-        }
-        self.mark(keys);
     }
 }

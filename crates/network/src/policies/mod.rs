@@ -7,21 +7,25 @@
 //!
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
-//! - `sight` watches, `led` gathers what counts for a member, `paging` and `rostering` do what was planned, `hand`
-//!   writes, `source` has contents, `telling` tells users. [`entities`] makes federated Services selectable by
-//!   ingress rules, [`survey`] says of each policy where it is.
+//! - `sight` watches, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
+//!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents and `traffic` counts what is made from them, `telling` tells
+//!   users. [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
+//!   it is.
 //!
 //! Invariants: nobody's own policy is written over; a revision is numbered only after a look past the watches, and
 //! written down under the version of the page that it was decided on; what is to be deleted is written down first;
 //! a copy carries its revision, so that whoever finds it knows what it is.
 
 pub mod accept;
+mod census;
+mod concern;
 pub mod content;
 pub mod entities;
 mod hand;
 pub mod key;
 mod led;
 pub mod ledger;
+mod metrics;
 pub mod names;
 mod paging;
 pub mod plan;
@@ -31,10 +35,12 @@ mod sight;
 mod source;
 pub mod survey;
 mod telling;
+mod traffic;
 pub mod version;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use koinon_fleet::Fleet;
@@ -46,15 +52,32 @@ use led::Led;
 use sight::Sight;
 use source::Source;
 
+pub use metrics::Metrics;
+
+/// How policies span clusters.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who is not listed any more for so long has left. A list that is short for a moment proves nothing.
+    pub left_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { left_after: Duration::from_secs(60) }
+    }
+}
+
 /// Policies that span clusters.
 pub struct Policies {
     sight: Arc<Sight>,
     source: Arc<Source>,
+    options: Options,
+    metrics: Metrics,
 }
 
 impl Policies {
-    pub fn new(fleet: Arc<Fleet>) -> Arc<Policies> {
-        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default() })
+    pub fn new(fleet: Arc<Fleet>, options: Options, metrics: Metrics) -> Arc<Policies> {
+        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default(), options, metrics })
     }
 }
 
@@ -65,8 +88,10 @@ impl Feature for Policies {
 
     fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
         Box::pin(async move {
-            let led = Led::new(post.clone(), self.sight.clone(), self.source.clone());
+            let (sight, source) = (self.sight.clone(), self.source.clone());
+            let led = Led::new(post.clone(), sight, source, &self.options, self.metrics.clone());
             tokio::select! {
+                biased;
                 never = led.run() => never,
                 never = entities::run(post) => never,
             }

@@ -15,13 +15,16 @@ use kube::{Resource as _, ResourceExt as _};
 use super::content::{Content, Sighting};
 use super::hand::Failed;
 use super::key::{Kind, PolicyKey};
-use super::led::{Led, Pages, Terms};
+use super::led::{Dirty, Led, Pages, Terms};
 use super::ledger::{Entry, Page, Place, Refusal, State};
-use super::plan::{Act, Deed, Ground, Over, Plan, Why, Write, plan};
+use super::metrics::{self, Unsettled, Written};
+use super::plan::{Act, Deed, Ground, Over, Plan, Write, plan};
 use super::rules;
 
 /// So many policies are written at once.
 const AT_ONCE: usize = 8;
+/// What was done is written down after what is on its way to other members, but at most so much later.
+const LET_PASS: Duration = Duration::from_millis(20);
 /// A member without Antrea is looked at again after this time.
 const INSTALLED_YET: Duration = Duration::from_secs(30);
 
@@ -46,22 +49,27 @@ impl Led {
             return Next::Done;
         }
         let keys = self.take_dirty(number);
+        // What changes while it is looked at must not pass unnoticed.
+        self.unsettle(keys.keys());
         let Some(pages) = self.pages(number).filter(|_| !keys.is_empty()) else {
             // What is not known yet announces itself when it is.
             self.keep(number, keys);
             return Next::Done;
         };
-        let kinds = self.know_definitions(keys.iter().map(|key| key.kind)).await;
+        let kinds = self.know_definitions(keys.keys().map(|key| key.kind)).await;
         let terms = self.terms();
         let mut plans = Plans::new();
-        for key in &keys {
+        for key in keys.keys() {
             let seen = self.seen(key);
             let plan = plan(&self.case(key, &pages, &seen, &terms));
             let uid = seen.object.as_ref().map_or("", |object| &*object.uid);
             self.telling.now(key, uid, &plan.news);
+            self.classify(key, Unsettled::of(&plan.act));
             plans.insert(key.clone(), plan);
         }
-        match self.carry_out(number, &pages, &terms, plans).await {
+        let carried_out = self.carry_out(number, &pages, &terms, plans, &keys).await;
+        self.tally(number);
+        match carried_out {
             Ok(true) => {}
             Ok(false) => {
                 self.keep(number, keys);
@@ -92,10 +100,14 @@ impl Led {
         pages: &Pages,
         terms: &Terms,
         plans: Plans,
+        since: &Dirty,
     ) -> Result<bool, Failed> {
+        if plans.values().all(|plan| matches!(plan.act, Act::Rest(_))) {
+            return Ok(true);
+        }
         let mut all_well = true;
-        let mut page = pages.mine.clone();
-        let (mut deeds, mut touches) = (Vec::new(), Vec::new());
+        let mut page = pages.mine().clone();
+        let (mut deeds, mut touches, mut to_judge) = (Vec::new(), Vec::new(), Vec::new());
         for (key, plan) in plans {
             match plan.act {
                 Act::Rest(_) | Act::Discard { .. } => {}
@@ -107,33 +119,53 @@ impl Led {
                     touches.push((key, plan.act));
                 }
                 Act::Write(_) => touches.push((key, plan.act)),
-                Act::Judge(..) | Act::Forget(_) => match self.look_again(&key, pages, terms).await {
-                    Ok(Some(Judged::Deed(judgement))) => {
-                        page.note(&key, judgement.entry.clone());
-                        deeds.push((key, *judgement));
-                    }
-                    Ok(Some(Judged::Forget)) => page.forget(&key),
-                    Ok(None) => self.mark([key]),
-                    Err(error) => {
-                        tracing::debug!(member = %self.me(), %key, %error, "a policy was not looked at");
-                        all_well = false;
-                    }
-                },
+                Act::Judge(..) | Act::Forget(_) => to_judge.push(key),
             }
         }
-        let mut version = pages.version.clone();
-        if page != pages.mine {
+        let looks = stream::iter(to_judge).map(|key| async {
+            let judged = self.look_again(&key, pages, terms).await;
+            (key, judged)
+        });
+        for (key, judged) in looks.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+            match judged {
+                Ok(Some(Judged::Deed(judgement))) => {
+                    // Others may ask for it as soon as it is written down.
+                    if let (Some(hash), Some((_, content))) =
+                        (judgement.entry.version.content, &judgement.found)
+                    {
+                        self.source.remember(hash, content);
+                    }
+                    page.note(&key, judgement.entry.clone());
+                    deeds.push((key, *judgement));
+                }
+                Ok(Some(Judged::Forget)) => page.forget(&key),
+                Ok(None) => self.mark([key]),
+                Err(error) => {
+                    tracing::debug!(member = %self.me(), %key, %error, "a policy was not looked at");
+                    all_well = false;
+                }
+            }
+        }
+        let mut version = pages.version().map(str::to_owned);
+        if page != *pages.mine() {
             version = Some(self.write_page(number, version.as_deref(), &page).await?);
         }
         self.announce(deeds);
         let before = page.clone();
+        let on_way = self.source.traffic.set_out(touches.len());
         let outcomes = stream::iter(touches).map(|(key, act)| async {
             let outcome = self.touch(&key, act).await;
             (key, outcome)
         });
         for (key, outcome) in outcomes.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
             match outcome {
-                Outcome::Noted(entry) => page.note(&key, entry),
+                Outcome::Noted(entry) => {
+                    if let Some(since) = since.get(&key) {
+                        self.metrics.propagated(since.elapsed());
+                    }
+                    self.classify(&key, None);
+                    page.note(&key, entry);
+                }
                 Outcome::Refused(refusal) => {
                     page.refused.insert(key, refusal);
                     all_well = false;
@@ -142,14 +174,18 @@ impl Led {
                 Outcome::Failed => all_well = false,
             }
         }
+        drop(on_way);
         if page != before {
+            // A copy says itself what it is, so that writing it down can wait for those that are still to be made.
+            self.source.traffic.pass(LET_PASS).await;
             self.write_page(number, version.as_deref(), &page).await?;
         }
         Ok(all_well)
     }
 
     async fn write_page(&self, number: u8, over: Option<&str>, page: &Page) -> Result<String, Failed> {
-        let map = self.post.write_document(&Page::name(number), over, page.write()).await?;
+        let map = self.post.write_document(&Page::name(number), over, page.write()).await;
+        let map = self.counted(Written::Ledger, map)?;
         let version = map.resource_version().unwrap_or_default();
         self.sight.ledgers.learn(self.me(), &map);
         Ok(version)
@@ -188,12 +224,12 @@ impl Led {
         pages: &Pages,
         terms: &Terms,
     ) -> Result<Option<Judged>, Error> {
-        let object = self.post.read_policy(key).await?;
+        let (object, ground) = futures::try_join!(self.post.read_policy(key), self.look_at_ground(key))?;
         let mut seen = self.seen(key);
         self.learn(key, object.as_ref(), seen.object.as_deref());
         seen.object = object.as_ref().map(|object| Arc::new(Sighting::of(key, object)));
         seen.object_known = true;
-        seen.ground = self.look_at_ground(key).await?;
+        seen.ground = ground;
         let plan = plan(&self.case(key, pages, &seen, terms));
         Ok(match plan.act {
             Act::Judge(deed, entry) => {
@@ -201,7 +237,7 @@ impl Led {
                     object.as_ref().map(|object| (object.uid().unwrap_or_default(), Content::of(object)));
                 Some(Judged::Deed(Box::new(Judgement { deed, entry, found })))
             }
-            Act::Forget(Why::Done | Why::GroundGone) => Some(Judged::Forget),
+            Act::Forget(_) => Some(Judged::Forget),
             _ => None,
         })
     }
@@ -232,13 +268,12 @@ impl Led {
 
     /// What users did is written down: now the content can go anywhere, and they are told.
     fn announce(&self, deeds: Vec<(PolicyKey, Judgement)>) {
-        let members = self.listed().len();
+        let members = self.listed(&self.sight.census()).len();
         for (key, Judgement { deed, entry, found }) in deeds {
             let uid = found.as_ref().map(|(uid, _)| uid.clone()).unwrap_or_default();
             self.telling.deed(&key, &uid, deed, &entry.version, members);
-            if let (Some(hash), Some((_, content))) = (entry.version.content, found) {
+            if let (Some(_), Some((_, content))) = (entry.version.content, found) {
                 self.telling.local_rules(&key, &uid, rules::warnings(key.kind, &content.spec));
-                self.source.remember(hash, content);
             }
         }
     }
@@ -248,7 +283,8 @@ impl Led {
             Act::Write(write) => self.copy(key, write).await,
             Act::Erase { entry, uid, resource_version } => {
                 let over = Over { uid, resource_version };
-                match self.post.delete_policy(key, &over).await {
+                let deleted = self.post.delete_policy(key, &over).await;
+                match self.counted(Written::Policy, deleted) {
                     Ok(()) => {
                         self.sight.policies(key.kind).forget(self.me(), &key.object(), &over.uid);
                         self.telling.erased(key, &over.uid, &entry.version);
@@ -283,7 +319,7 @@ impl Led {
             Some(over) => self.post.change_policy(key, &version, &content, over).await,
             None => self.post.create_policy(key, &version, &content).await,
         };
-        match written {
+        match self.counted(Written::Policy, written) {
             Ok(object) => {
                 self.learn(key, Some(&object), None);
                 let made = Sighting::of(key, &object);
@@ -301,6 +337,18 @@ impl Led {
                 None => self.failed(key, failed).await,
             },
         }
+    }
+
+    /// Counts a write by how it ended.
+    pub(super) fn counted<T>(&self, kind: Written, written: Result<T, Failed>) -> Result<T, Failed> {
+        let outcome = match &written {
+            Ok(_) => metrics::Outcome::Done,
+            Err(failed) if failed.is_conflict() => metrics::Outcome::Conflict,
+            Err(failed) if failed.refusal().is_some() => metrics::Outcome::Refused,
+            Err(_) => metrics::Outcome::Failed,
+        };
+        self.metrics.wrote(self.me().as_str(), kind, outcome);
+        written
     }
 
     async fn failed(&self, key: &PolicyKey, failed: Failed) -> Outcome {

@@ -12,6 +12,7 @@ use super::hand::Failed;
 use super::key::{PAGES, PolicyKey};
 use super::led::Led;
 use super::ledger::{Page, Roster};
+use super::metrics::Written;
 use super::names::LEDGER;
 use super::plan::{Act, Over, Why, rejoin, roster};
 use super::sight::Says;
@@ -40,14 +41,15 @@ impl Led {
                 Says::Page(..) | Says::Unreadable => return Next::Done,
             },
         };
-        let listed = self.listed();
+        let census = self.sight.census();
+        let listed = self.listed(&census);
         let (left, again) = self.left(mine.as_ref(), &listed);
-        let rosters = self.sight.rosters();
-        let plan = roster::plan(me, mine.as_ref(), &listed, &left, &rosters);
+        let rosters = &census.rosters;
+        let plan = roster::plan(me, mine.as_ref(), &listed, &left, rosters);
         self.set_ready(plan.is_ready());
         let write = if plan.rejoining {
             match self.put_right().await {
-                Ok(true) => Some(roster::admitted(me, mine.as_ref(), &rosters)),
+                Ok(true) => Some(roster::admitted(me, mine.as_ref(), rosters)),
                 Ok(false) => return Next::After(AGAIN),
                 Err(failed) => {
                     tracing::debug!(member = %me, error = %failed, "what a member brought along was not put right");
@@ -64,7 +66,8 @@ impl Led {
     }
 
     async fn write_roster(&self, over: Option<&str>, roster: &Roster) -> Next {
-        match self.post.write_document(LEDGER, over, roster.write()).await {
+        let written = self.post.write_document(LEDGER, over, roster.write()).await;
+        match self.counted(Written::Ledger, written) {
             // Which is news, and so comes back here.
             Ok(map) => {
                 self.sight.ledgers.learn(self.me(), &map);
@@ -91,7 +94,7 @@ impl Led {
             }
             let Some(pages) = self.pages(number) else { return Ok(false) };
             let terms = self.terms();
-            let mut page = pages.mine.clone();
+            let mut page = pages.mine().clone();
             for key in keys {
                 let seen = self.seen(key);
                 match rejoin(&self.case(key, &pages, &seen, &terms)) {
@@ -103,7 +106,8 @@ impl Led {
                     Act::Discard { uid, resource_version } => {
                         clean = false;
                         let over = Over { uid, resource_version };
-                        self.post.delete_policy(key, &over).await?;
+                        let deleted = self.post.delete_policy(key, &over).await;
+                        self.counted(Written::Policy, deleted)?;
                         self.sight.policies(key.kind).forget(self.me(), &key.object(), &over.uid);
                         page.forget(key);
                         tracing::info!(member = %self.me(), %key, "a copy from before the member left is dropped");
@@ -111,10 +115,10 @@ impl Led {
                     _ => clean = false,
                 }
             }
-            if page != pages.mine {
+            if page != *pages.mine() {
                 let name = Page::name(number);
-                let map = self.post.write_document(&name, pages.version.as_deref(), page.write()).await;
-                match map {
+                let map = self.post.write_document(&name, pages.version(), page.write()).await;
+                match self.counted(Written::Ledger, map) {
                     Ok(map) => self.sight.ledgers.learn(self.me(), &map),
                     Err(failed) => {
                         self.refresh(&name).await;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use koinon_api::membership::{Federation, NETWORK_NAMESPACE};
@@ -13,15 +13,19 @@ use kube::{Resource as _, ResourceExt as _};
 use parking_lot::{Mutex, RwLock};
 
 use super::accept::Accept;
+use super::census::Counted;
 use super::content::Sighting;
-use super::key::{Kind, PolicyKey};
+use super::key::{Kind, PAGES, PolicyKey};
 use super::ledger::{Page, Roster};
 use super::names;
+use super::version::Version;
 
 /// Whoever wants to know what changed.
 pub(super) trait Listener: Send + Sync {
-    /// These policies may have to be looked at.
-    fn policies(&self, keys: BTreeSet<PolicyKey>);
+    /// The policy is another in a member.
+    fn policy(&self, member: &ClusterId, key: &PolicyKey);
+    /// A member's ledger says something else of these policies: it has this version now, or a word on a refusal.
+    fn entries(&self, member: &ClusterId, changed: &BTreeMap<PolicyKey, Option<Version>>);
     /// All of them may.
     fn everything(&self);
     /// The ground changed in a member: a namespace there, or with an empty name its tiers.
@@ -41,6 +45,8 @@ impl Record for Sighting {
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) resource_version: String,
+    /// How many bytes it has.
+    pub(super) size: usize,
     pub(super) says: Says,
 }
 
@@ -74,7 +80,8 @@ impl Record for Document {
             tracing::warn!(name, %error, "a page of a policy ledger is not understood");
             Says::Unreadable
         });
-        Some(Document { resource_version: map.resource_version().unwrap_or_default(), says })
+        let resource_version = map.resource_version().unwrap_or_default();
+        Some(Document { resource_version, size: text.len(), says })
     }
 }
 
@@ -127,6 +134,7 @@ pub(super) struct Sight {
     pub(super) namespaces: Arc<Index<SeenNamespace>>,
     tiers: Arc<Index<SeenTier>>,
     terms: Arc<Index<Terms>>,
+    pub(super) counted: Counted,
     listeners: RwLock<Vec<Weak<dyn Listener>>>,
     /// Ledgers as they were when last told of, to tell only what is new.
     told: Mutex<BTreeMap<(ClusterId, Key), Arc<Document>>>,
@@ -142,6 +150,7 @@ impl Sight {
             namespaces: Index::new(),
             tiers: Index::new(),
             terms: Index::new(),
+            counted: Counted::default(),
             listeners: RwLock::default(),
             told: Mutex::default(),
         });
@@ -174,8 +183,9 @@ impl Sight {
             self.policies(kind).on_change(move |news| {
                 let Some(me) = me.upgrade() else { return };
                 match news {
-                    News::Record(_, key) => {
-                        me.tell(|listener| listener.policies([PolicyKey::of(kind, key)].into()));
+                    News::Record(member, key) => {
+                        let key = PolicyKey::of(kind, key);
+                        me.tell(|listener| listener.policy(member, &key));
                     }
                     News::Knowledge(..) => me.tell(|listener| listener.everything()),
                 }
@@ -186,7 +196,10 @@ impl Sight {
             let Some(me) = me.upgrade() else { return };
             match news {
                 News::Record(member, key) => me.ledger_changed(member, key),
-                News::Knowledge(..) => me.tell(|listener| listener.everything()),
+                News::Knowledge(..) => {
+                    me.counted.outdate();
+                    me.tell(|listener| listener.everything());
+                }
             }
         });
         let me = Arc::downgrade(self);
@@ -206,6 +219,7 @@ impl Sight {
         let me = Arc::downgrade(self);
         self.terms.on_change(move |_| {
             let Some(me) = me.upgrade() else { return };
+            me.counted.outdate();
             me.tell(|listener| listener.everything());
         });
     }
@@ -221,20 +235,17 @@ impl Sight {
             }
         };
         let empty = Page::default();
-        let page = |document: &Option<Arc<Document>>| match document.as_deref().map(|one| &one.says) {
-            Some(Says::Page(_, page)) => Some(page.clone()),
-            Some(Says::Roster(_) | Says::Unreadable) => None,
-            None if key.name == names::LEDGER => None,
-            None => Some(empty.clone()),
-        };
-        match (page(&before), page(&now)) {
+        match (page_of(before.as_deref(), key, &empty), page_of(now.as_deref(), key, &empty)) {
             (Some(before), Some(now)) => {
-                let changed = changed_keys(&before, &now);
+                let changed = changed_entries(before, now);
                 if !changed.is_empty() {
-                    self.tell(|listener| listener.policies(changed.clone()));
+                    self.tell(|listener| listener.entries(member, &changed));
                 }
             }
-            _ => self.tell(|listener| listener.everything()),
+            _ => {
+                self.counted.outdate();
+                self.tell(|listener| listener.everything());
+            }
         }
     }
 
@@ -285,9 +296,14 @@ impl Sight {
         rosters.collect()
     }
 
-    /// One page of every ledger that is known completely or was so once; a page that was never written is empty.
+    /// One page of a member's ledger; one that was never written is empty.
     pub(super) fn page(&self, member: &str, number: u8) -> Option<Arc<Document>> {
-        self.ledgers.get(member, &Key::new(NETWORK_NAMESPACE, Page::name(number)))
+        self.ledgers.get(member, page_key(number))
+    }
+
+    /// The pages of one number in all ledgers.
+    pub(super) fn pages(&self, number: u8) -> BTreeMap<ClusterId, Arc<Document>> {
+        self.ledgers.everywhere(page_key(number))
     }
 
     /// Follows all of it for as long as it is polled.
@@ -305,6 +321,7 @@ impl Sight {
         };
         let tier = tier_resource();
         tokio::select! {
+            biased;
             never = policies(Kind::Cluster) => never,
             never = policies(Kind::Namespaced) => never,
             never = self.fleet.follow(self.ledgers.clone(), ledgers, |member| {
@@ -326,14 +343,28 @@ fn tier_resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, "tiers")
 }
 
-/// The policies of which two versions of a page say something different.
-fn changed_keys(before: &Page, now: &Page) -> BTreeSet<PolicyKey> {
-    let keys = |page: &Page| -> BTreeSet<PolicyKey> {
-        page.entries.keys().chain(page.refused.keys()).cloned().collect()
-    };
-    let mut keys: BTreeSet<PolicyKey> = keys(before).union(&keys(now)).cloned().collect();
-    keys.retain(|key| {
+/// Where the page of a number is; asked for too often to be made each time.
+fn page_key(number: u8) -> &'static Key {
+    static KEYS: LazyLock<Vec<Key>> =
+        LazyLock::new(|| (0..PAGES).map(|number| Key::new(NETWORK_NAMESPACE, Page::name(number))).collect());
+    &KEYS[usize::from(number)]
+}
+
+/// What a document says of policies, if it is about them and understood.
+fn page_of<'a>(document: Option<&'a Document>, key: &Key, empty: &'a Page) -> Option<&'a Page> {
+    match document.map(|one| &one.says) {
+        Some(Says::Page(_, page)) => Some(page),
+        Some(Says::Roster(_) | Says::Unreadable) => None,
+        None => (key.name != names::LEDGER).then_some(empty),
+    }
+}
+
+/// The policies of which two versions of a page say something different, and the version in the second.
+fn changed_entries(before: &Page, now: &Page) -> BTreeMap<PolicyKey, Option<Version>> {
+    let of_both = [before, now].into_iter().flat_map(|page| page.entries.keys().chain(page.refused.keys()));
+    let keys: BTreeSet<&PolicyKey> = of_both.collect();
+    let changed = keys.into_iter().filter(|key| {
         before.entries.get(key) != now.entries.get(key) || before.refused.get(key) != now.refused.get(key)
     });
-    keys
+    changed.map(|key| (key.clone(), now.entries.get(key).map(|entry| entry.version.clone()))).collect()
 }

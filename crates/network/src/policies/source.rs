@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::content::Content;
 use super::key::PolicyKey;
+use super::traffic::Traffic;
 use super::version::Hash;
 
 /// So many contents are remembered: those that are on their way to members.
@@ -21,15 +22,17 @@ type Cell = Arc<OnceCell<Arc<Content>>>;
 /// Contents by fingerprint.
 #[derive(Default)]
 pub(super) struct Source {
+    /// What is made from them.
+    pub(super) traffic: Traffic,
     known: Mutex<(BTreeMap<Hash, Cell>, VecDeque<Hash>)>,
 }
 
 impl Source {
     /// Remembers a content that was just seen.
-    pub(super) fn remember(&self, hash: Hash, content: Content) {
+    pub(super) fn remember(&self, hash: Hash, content: &Content) {
         let cell = self.cell(hash);
         // Whoever came first had the same content.
-        let _ = cell.set(Arc::new(content));
+        let _ = cell.set(Arc::new(content.clone()));
     }
 
     /// The content of a policy with this fingerprint, from the first of these members that has it.

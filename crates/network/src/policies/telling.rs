@@ -104,6 +104,14 @@ fn words(news: &News) -> (&'static str, String, String) {
                 lost.rev, won.origin, won.rev
             ),
         ),
+        News::Outlived { by } => (
+            reason::CONFLICT,
+            String::new(),
+            format!(
+                "it was removed here while cluster {} made revision {}, which stays: remove it again if you still want to",
+                by.origin, by.rev
+            ),
+        ),
         News::Blocked { by } => (
             reason::BLOCKED,
             String::new(),

@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Hash {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     pub rev: u64,
-    /// The highest revision that was known when this one was made.
+    /// The revision that whoever made this one had in front of them.
     pub base: u64,
     /// The member where a user made it.
     pub origin: ClusterId,
@@ -73,7 +73,7 @@ impl Version {
         self.content.is_some()
     }
 
-    /// Whether whoever made `other` did not know this one.
+    /// Whether whoever made `other` did not have this one in front of them, nor anything later.
     pub fn was_unknown_to(&self, other: &Version) -> bool {
         other.base < self.rev && self.origin != other.origin
     }

@@ -4,12 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use jiff::Timestamp;
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options, Server};
 use koinon_cluster::Housekeeping;
 use koinon_control::Clock;
 use koinon_fleet::election::{Elections, Timing};
@@ -17,13 +11,11 @@ use koinon_fleet::membership::formation::{Formation, Part};
 use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
 use koinon_network::lead::lead;
 use koinon_network::policies::Policies;
-use kube::Client;
+use koinon_simulation::{Fault, Network, Site, Trace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
-
-use crate::wire::{Log, Wire};
 
 /// Longer than anything that happens by itself takes.
 const LONG: Duration = Duration::from_secs(900);
@@ -40,24 +32,17 @@ const FEDERATIONS: &str =
 
 pub(crate) struct Cluster {
     /// Straight to the server: what users and tests do and see.
-    client: Client,
-    router: Router,
-    clock: Clock,
+    site: Site,
     _running: JoinSet<()>,
 }
 
 impl Cluster {
-    async fn new(seed: u64, start: Instant) -> Cluster {
-        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
-        let context = Context::seeded(seed, now);
-        let authority = Authority::in_memory(&context).unwrap();
-        let server = Server::open(Options::default(), &authority, context).await.unwrap();
-        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        let (client, clock) = (Client::new(router.clone(), "default"), Clock::new(now));
+    async fn new(seed: u64, clock: &Clock) -> Cluster {
+        let site = Site::open(seed, clock).await;
         let mut running = JoinSet::new();
-        let house = Housekeeping::new(client.clone()).clock(clock.clone()).namespace_grace(Duration::ZERO);
+        let house = Housekeeping::new(site.client()).clock(clock.clone()).namespace_grace(Duration::ZERO);
         running.spawn(house.run(std::future::pending()));
-        let cluster = Cluster { client, router, clock, _running: running };
+        let cluster = Cluster { site, _running: running };
         cluster.furnish().await;
         cluster
     }
@@ -122,7 +107,7 @@ impl Cluster {
             .header("content-type", kind)
             .body(body)
             .unwrap();
-        match self.client.request::<Value>(request).await {
+        match self.site.client().request::<Value>(request).await {
             Ok(answer) => Ok(answer),
             Err(kube::Error::Api(status)) => Err(status.code),
             Err(error) => panic!("{method} {path}: {error}"),
@@ -172,12 +157,11 @@ impl Cluster {
 /// One supervisor: beside one cluster, with a way of its own to each.
 pub(crate) struct Process {
     pub(crate) fleet: Arc<Fleet>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) wires: BTreeMap<String, Wire>,
     task: JoinHandle<()>,
 }
 
 pub(crate) struct World {
+    pub(crate) network: Network,
     pub(crate) clusters: BTreeMap<String, Cluster>,
     pub(crate) processes: BTreeMap<String, Process>,
     started: u32,
@@ -217,12 +201,18 @@ impl World {
     }
 
     pub(crate) async fn bare(names: &[&str]) -> World {
-        let start = Instant::now();
+        World::on(Network::new(0, &Trace::default()), names).await
+    }
+
+    /// Clusters without supervisors, on a network of their own.
+    pub(crate) async fn on(network: Network, names: &[&str]) -> World {
         let mut clusters = BTreeMap::new();
         for (seed, name) in names.iter().enumerate() {
-            clusters.insert((*name).to_owned(), Cluster::new(seed as u64 + 1, start).await);
+            let cluster = Cluster::new(seed as u64 + 1, &network.time().clock()).await;
+            network.serve(name, cluster.site.router());
+            clusters.insert((*name).to_owned(), cluster);
         }
-        World { clusters, processes: BTreeMap::new(), started: 0 }
+        World { network, clusters, processes: BTreeMap::new(), started: 0 }
     }
 
     pub(crate) fn at(&self, name: &str) -> &Cluster {
@@ -231,14 +221,12 @@ impl World {
 
     /// Starts the supervisor beside a cluster, from nothing.
     pub(crate) async fn start(&mut self, beside: &str) {
-        let clock = self.clusters[beside].clock.clone();
         let options = koinon_fleet::Options { spread: Duration::ZERO, ..koinon_fleet::Options::default() };
-        let fleet = Fleet::new(options, Metrics::default(), clock);
-        let wires: BTreeMap<String, Wire> = self
-            .clusters
-            .iter()
-            .map(|(name, cluster)| (name.clone(), Wire::new(name, cluster.router.clone())))
-            .collect();
+        let fleet = Fleet::new(options, Metrics::default(), self.network.time().clock());
+        self.network.fuse(beside).renew();
+        for name in self.clusters.keys() {
+            self.network.set(beside, name, &[]);
+        }
         self.started += 1;
         let formation = Formation {
             part: Part::Supervisor(id(beside)),
@@ -249,7 +237,7 @@ impl World {
         };
         let (sender, formed) = watch::channel(Some(Arc::new(formation)));
         let elections = Elections::new(fleet.clone(), &format!("i{}", self.started), Timing::default());
-        let policies = Policies::new(fleet.clone());
+        let policies = Policies::new(fleet.clone(), Default::default(), Default::default());
         let (following, leading) = (elections.clone(), fleet.clone());
         let task = tokio::spawn(async move {
             let _formed = sender;
@@ -258,7 +246,7 @@ impl World {
                 _ = lead(leading, elections, vec![policies]) => {}
             }
         });
-        let process = Process { fleet, log: Arc::default(), wires, task };
+        let process = Process { fleet, task };
         self.processes.insert(beside.to_owned(), process);
         let names: Vec<String> = self.clusters.keys().cloned().collect();
         self.list(beside, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -266,12 +254,11 @@ impl World {
 
     /// Makes these the members, for one supervisor.
     pub(crate) async fn list(&self, process: &str, names: &[&str]) {
-        let process = &self.processes[process];
         let wanted = names.iter().map(|name| {
-            let link = Link::Direct(process.wires[*name].client(&process.log));
+            let link = Link::Direct(self.network.client(process, name));
             (id(name), Wanted { link, uid: None })
         });
-        process.fleet.set(wanted.collect()).await;
+        self.processes[process].fleet.set(wanted.collect()).await;
     }
 
     /// Ends a supervisor in the middle of whatever it does.
@@ -282,8 +269,19 @@ impl World {
         }
     }
 
-    pub(crate) fn wire(&self, process: &str, cluster: &str) -> &Wire {
-        &self.processes[process].wires[cluster]
+    /// A supervisor reaches a cluster no more.
+    pub(crate) fn cut(&self, process: &str, cluster: &str) {
+        self.network.set(process, cluster, &[Fault::Cut]);
+    }
+
+    pub(crate) fn mend(&self, process: &str, cluster: &str) {
+        self.network.set(process, cluster, &[]);
+    }
+
+    /// What a supervisor wrote, but for events and leases.
+    pub(crate) fn writes(&self, process: &str) -> Vec<String> {
+        let writes = self.network.trace().writes();
+        writes.iter().filter(|write| write.from == process).map(ToString::to_string).collect()
     }
 
     /// What the clusters have of a policy: `a=1 b=1 c=-`; one that is not federated has a star.
@@ -364,9 +362,8 @@ impl World {
     /// Lets everything come to rest, and makes sure that it did.
     pub(crate) async fn rest(&self) {
         tokio::time::sleep(QUIET).await;
-        let writes = || self.processes.values().map(|process| process.log.writes()).collect::<Vec<_>>();
-        let before = writes();
+        let before = self.network.trace().writes();
         tokio::time::sleep(QUIET).await;
-        assert_eq!(before, writes(), "there is no rest");
+        assert_eq!(before, self.network.trace().writes(), "there is no rest");
     }
 }

@@ -70,7 +70,7 @@ async fn a_partition_with_an_edit_on_one_side_and_a_removal_on_the_other() {
     world.start("c").await;
     world.rest().await;
     for (one, other) in [("a", "c"), ("c", "a"), ("c", "b")] {
-        world.wire(one, other).cut();
+        world.cut(one, other);
     }
     // C is led by nobody for a moment, then by its own supervisor.
     pass(120).await;
@@ -80,7 +80,7 @@ async fn a_partition_with_an_edit_on_one_side_and_a_removal_on_the_other() {
     world.until_shows(WEB, "a=2 b=2 c=-").await;
     pass(60).await;
     for (one, other) in [("a", "c"), ("c", "a"), ("c", "b")] {
-        world.wire(one, other).heal();
+        world.mend(one, other);
     }
     // What lives wins over what was removed at the same time; what nobody touched is removed.
     world.until_shows(WEB, "a=2 b=2 c=2").await;
@@ -123,12 +123,12 @@ async fn a_removal_waits_for_a_member_that_is_away() {
     world.at("a").create(ACNPS, acnp("web", 1)).await;
     world.until_shows(WEB, "a=1 b=1 c=1").await;
     world.rest().await;
-    world.wire("a", "c").cut();
+    world.cut("a", "c");
     world.at("b").delete(WEB).await;
     world.until_shows(WEB, "a=- b=- c=1").await;
     pass(3600).await;
     assert!(world.at("a").ledger().await.contains("removed"));
-    world.wire("a", "c").heal();
+    world.mend("a", "c");
     world.until_shows(WEB, "a=- b=- c=-").await;
     world.until_forgotten().await;
     world.rest().await;

@@ -4,4 +4,3 @@ mod harness;
 mod leaving;
 mod rules;
 mod schedules;
-mod wire;

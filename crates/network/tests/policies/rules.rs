@@ -1,5 +1,6 @@
 //! The rules one by one, on API servers.
 
+use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
 use crate::harness::{ACNPS, ANPS, MARK, TIERS, World, acnp, anp};
@@ -102,16 +103,16 @@ async fn a_missing_tier_is_told_and_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn what_a_server_refuses_is_told_and_tried_again() {
     let world = World::new(&["a", "b"]).await;
-    world.wire("a", "b").refuse(|method, path| {
-        let denied =
-            "admission webhook \"acnpvalidator.antrea.io\" denied the request: no such Group".to_owned();
-        (method == http::Method::POST && path == ACNPS).then_some((403, denied))
+    // As Antrea's webhook does where a Group is missing.
+    world.network.single_out("a", "b", |write| {
+        let denied = Fault::Refuse { what: Requests::Writes, code: 403, one_in: 1 };
+        (write.method == "POST" && write.path == ACNPS).then_some(denied)
     });
     world.at("a").create(ACNPS, acnp("web", 1)).await;
     world.at("a").create(ACNPS, acnp("other", 1)).await;
     let told = world.until_event("a", "default", "web", "FederatedPolicyRefused").await;
-    assert!(told.contains("no such Group"), "{told}");
-    world.wire("a", "b").accept();
+    assert!(told.contains("a simulated fault"), "{told}");
+    world.network.heal();
     world.until_shows(WEB, "a=1 b=1").await;
     world.rest().await;
 }
@@ -125,14 +126,14 @@ async fn two_users_create_the_same_name_at_once() {
     world.start("b").await;
     world.start("c").await;
     for other in ["a", "c"] {
-        world.wire("b", other).cut();
+        world.cut("b", other);
     }
     for other in ["a", "b"] {
-        world.wire("c", other).cut();
+        world.cut("c", other);
     }
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     for (one, other) in [("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")] {
-        world.wire(one, other).heal();
+        world.mend(one, other);
     }
     world.until_shows(WEB, "a=2 b=2 c=2").await;
     let told = world.until_event("c", "default", "web", "FederatedPolicyConflict").await;
@@ -149,7 +150,7 @@ async fn the_same_policy_applied_everywhere_by_hand_is_one_policy() {
     world.start("a").await;
     world.until_shows(WEB, "a=1 b=1 c=1").await;
     world.rest().await;
-    let writes = world.processes["a"].log.writes();
+    let writes = world.writes("a");
     assert!(writes.iter().all(|write| !write.contains("clusternetworkpolicies")), "{writes:#?}");
     world.at("b").delete(WEB).await;
     world.until_shows(WEB, "a=- b=- c=-").await;

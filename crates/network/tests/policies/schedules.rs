@@ -1,31 +1,96 @@
-//! Anything in any order: users in every cluster, partitions, supervisors that die after any of their writes or lose
-//! their lead. Afterwards all clusters agree, nothing is lost or back from the dead, and there is silence.
+//! Anything in any order: users in every cluster, faults on every way, supervisors that end at any of their requests or
+//! lose their lead. Afterwards all clusters agree, nothing is lost or back from the dead, and there is silence.
+//!
+//! `KOINON_SEEDS=500` runs more of them, `KOINON_SEED=17` one alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use koinon_simulation::{Exploration, Fault, Network, Requests, Trace, explore, seeds};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 use crate::harness::{ACNPS, ANPS, World, acnp, anp};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const SUPERVISORS: [&str; 2] = ["a", "b"];
-const STEPS: i64 = 24;
 const SCHEDULES: u64 = 8;
 
-struct Dice(u64);
+/// Which policy: its collection and its name.
+type Policy = (&'static str, &'static str);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % sides as u64).unwrap()
-    }
+const POLICIES: [Policy; 3] = [(ACNPS, "x"), (ACNPS, "y"), (ANPS, "z")];
 
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.roll(all.len())]
-    }
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) chances: u64,
+    /// What happens, and for how many milliseconds nothing does afterwards.
+    pub(crate) steps: Vec<(Step, u64)>,
+    /// Where each policy is removed once everything is at rest.
+    pub(crate) removals: [&'static str; 3],
+    /// What happens then.
+    pub(crate) aftermath: Vec<(Step, u64)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Edit(&'static str, Policy),
+    Remove(&'static str, Policy),
+    /// A namespace goes, or comes again.
+    Turn(&'static str),
+    /// On the way from a supervisor to a cluster.
+    Faults(&'static str, &'static str, Vec<Fault>),
+    Heal(&'static str, &'static str),
+    /// The supervisor ends at its so many-th request from here.
+    End(&'static str, usize),
+    Kill(&'static str),
+    Restart(&'static str),
+}
+
+fn name() -> impl Strategy<Value = &'static str> + Clone {
+    select(NAMES.to_vec())
+}
+
+fn supervisor() -> impl Strategy<Value = &'static str> + Clone {
+    select(SUPERVISORS.to_vec())
+}
+
+fn trouble() -> impl Strategy<Value = Step> + Clone {
+    let refuse = |code| move |one_in| vec![Fault::Refuse { what: Requests::Any, code, one_in }];
+    let faults = prop_oneof![
+        3 => Just(vec![Fault::Cut]),
+        2 => Just(vec![Fault::Hang]),
+        1 => (0u64..6_000).prop_map(|millis| vec![Fault::Delay(Duration::from_millis(millis))]),
+        2 => (2u32..8).prop_map(|one_in| vec![Fault::Lose { one_in }]),
+        1 => (2u32..8).prop_map(refuse(500)),
+        1 => (2u32..8).prop_map(refuse(429)),
+        1 => Just(vec![Fault::StallWatches]),
+        1 => (1u32..3).prop_map(|after| vec![Fault::MissEvents { after }]),
+        1 => (1u64..20).prop_map(|seconds| vec![Fault::Stale(Duration::from_secs(seconds))]),
+    ];
+    prop_oneof![
+        4 => (supervisor(), name(), faults).prop_map(|(from, to, faults)| Step::Faults(from, to, faults)),
+        2 => (supervisor(), name()).prop_map(|(from, to)| Step::Heal(from, to)),
+        2 => (supervisor(), 1usize..30).prop_map(|(name, requests)| Step::End(name, requests)),
+        1 => supervisor().prop_map(Step::Kill),
+        2 => supervisor().prop_map(Step::Restart),
+    ]
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> + Clone {
+    let policy = || select(POLICIES.to_vec());
+    let step = prop_oneof![
+        5 => (name(), policy()).prop_map(|(name, policy)| Step::Edit(name, policy)),
+        2 => (name(), policy()).prop_map(|(name, policy)| Step::Remove(name, policy)),
+        1 => name().prop_map(Step::Turn),
+        8 => trouble(),
+    ];
+    let pauses = || select(vec![0u64, 5, 50, 1_000, 8_000, 60_000]);
+    let removals = (name(), name(), name()).prop_map(|(x, y, z)| [x, y, z]);
+    (any::<u64>(), vec((step, pauses()), 1..=30), removals, vec((trouble(), pauses()), 0..=8))
+        .prop_map(|(chances, steps, removals, aftermath)| Schedule { chances, steps, removals, aftermath })
 }
 
 /// What users did to one policy.
@@ -34,26 +99,23 @@ struct History {
     /// What was ever said.
     said: BTreeSet<i64>,
     removed: bool,
-    /// The last thing that was done was a removal, long after everything else and with everything at rest.
+    /// The last thing that was done was a removal, with everything at rest.
     cleanly: bool,
 }
 
-const POLICIES: [(&str, &str); 3] = [(ACNPS, "x"), (ACNPS, "y"), (ANPS, "z")];
+type Histories = BTreeMap<&'static str, History>;
 
-fn path(policy: (&str, &str)) -> String {
+fn path(policy: Policy) -> String {
     format!("{}/{}", policy.0, policy.1)
 }
 
-async fn edit(world: &World, history: &mut History, policy: (&str, &str), name: &str, says: i64) {
+async fn edit(world: &World, history: &mut History, policy: Policy, name: &str, says: i64) {
     let cluster = world.at(name);
-    let kind = "application/merge-patch+json";
     let patch = json!({"spec": {"priority": says}});
-    let done = match cluster.send("PATCH", &path(policy), kind, patch).await {
-        Ok(_) => true,
-        Err(_) => {
-            let body = if policy.0 == ANPS { anp(policy.1, says) } else { acnp(policy.1, says) };
-            cluster.send("POST", policy.0, "application/json", body).await.is_ok()
-        }
+    let edited = cluster.send("PATCH", &path(policy), "application/merge-patch+json", patch).await.is_ok();
+    let done = edited || {
+        let body = if policy.0 == ANPS { anp(policy.1, says) } else { acnp(policy.1, says) };
+        cluster.send("POST", policy.0, "application/json", body).await.is_ok()
     };
     if done {
         history.said.insert(says);
@@ -61,45 +123,43 @@ async fn edit(world: &World, history: &mut History, policy: (&str, &str), name: 
     }
 }
 
-async fn remove(world: &World, history: &mut History, policy: (&str, &str), name: &str) -> bool {
+async fn remove(world: &World, history: &mut History, policy: Policy, name: &str) -> bool {
     let done = world.at(name).send("DELETE", &path(policy), "application/json", json!(null)).await.is_ok();
     history.removed |= done;
     done
 }
 
-async fn step(world: &mut World, dice: &mut Dice, histories: &mut BTreeMap<&str, History>, number: i64) {
-    let (name, policy, supervisor) = (dice.of(&NAMES), dice.of(&POLICIES), dice.of(&SUPERVISORS));
-    let history = histories.entry(policy.1).or_default();
-    match dice.roll(14) {
-        0..=4 => edit(world, history, policy, name, 2 + number).await,
-        5 | 6 => drop(remove(world, history, policy, name).await),
-        7 | 8 if world.processes.contains_key(supervisor) => world.wire(supervisor, name).cut(),
-        9 if world.processes.contains_key(supervisor) => world.wire(supervisor, name).heal(),
-        10 if world.processes.contains_key(supervisor) => {
-            world.processes[supervisor].log.die_after(1 + dice.roll(6));
-        }
-        11 => world.kill(supervisor).await,
-        12 => {
-            world.kill(supervisor).await;
-            world.start(supervisor).await;
-        }
-        13 => {
-            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
-            let cluster = world.at(name);
-            if cluster
-                .send("DELETE", "/api/v1/namespaces/prod", "application/json", json!(null))
-                .await
-                .is_err()
-            {
-                let _ = cluster.send("POST", "/api/v1/namespaces", "application/json", namespace).await;
-            }
-        }
-        _ => {}
+async fn turn(world: &World, name: &str) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
+    let cluster = world.at(name);
+    let path = "/api/v1/namespaces/prod";
+    if cluster.send("DELETE", path, "application/json", json!(null)).await.is_err() {
+        let _ = cluster.send("POST", "/api/v1/namespaces", "application/json", namespace).await;
     }
-    tokio::time::sleep(Duration::from_millis(dice.of(&[0, 5, 50, 1_000, 8_000, 60_000]))).await;
 }
 
-/// Everything works again.
+async fn take(world: &mut World, histories: &mut Histories, step: &Step, says: i64) {
+    world.network.note(format!("{step:?} {says}"));
+    match step {
+        Step::Edit(name, policy) => {
+            edit(world, histories.entry(policy.1).or_default(), *policy, name, says).await
+        }
+        Step::Remove(name, policy) => {
+            remove(world, histories.entry(policy.1).or_default(), *policy, name).await;
+        }
+        Step::Turn(name) => turn(world, name).await,
+        Step::Faults(from, to, faults) => world.network.set(from, to, faults),
+        Step::Heal(from, to) => world.network.set(from, to, &[]),
+        Step::End(name, requests) => world.network.fuse(name).after(*requests),
+        Step::Kill(name) => world.kill(name).await,
+        Step::Restart(name) => {
+            world.kill(name).await;
+            world.start(name).await;
+        }
+    }
+}
+
+/// Everything works again, and comes to rest.
 async fn heal(world: &mut World) {
     for supervisor in SUPERVISORS {
         world.kill(supervisor).await;
@@ -108,17 +168,12 @@ async fn heal(world: &mut World) {
         world.start(supervisor).await;
     }
     for name in NAMES {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}});
-        while world
-            .at(name)
-            .get("/api/v1/namespaces/prod")
-            .await
-            .is_none_or(|found| found["metadata"].get("deletionTimestamp").is_some())
-        {
-            let _ = world
-                .at(name)
-                .send("POST", "/api/v1/namespaces", "application/json", namespace.clone())
-                .await;
+        let prod = "/api/v1/namespaces/prod";
+        let is_going = |found: serde_json::Value| found["metadata"].get("deletionTimestamp").is_some();
+        while world.at(name).get(prod).await.is_none_or(is_going) {
+            if world.at(name).get(prod).await.is_none() {
+                world.at(name).create_namespace("prod").await;
+            }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
@@ -126,7 +181,7 @@ async fn heal(world: &mut World) {
     world.rest().await;
 }
 
-async fn check(world: &World, histories: &BTreeMap<&str, History>) {
+async fn check(world: &World, histories: &Histories) {
     for policy in POLICIES {
         let shows = world.shows(&path(policy)).await;
         let mut all = shows.split(' ').map(|one| one.split_once('=').unwrap().1);
@@ -147,37 +202,26 @@ async fn check(world: &World, histories: &BTreeMap<&str, History>) {
     }
 }
 
-async fn schedule(seed: u64) {
-    let mut dice = Dice(seed);
-    let mut world = World::bare(&NAMES).await;
+pub(crate) async fn scenario(schedule: Schedule, trace: Trace) {
+    let mut world = World::on(Network::new(schedule.chances, &trace), &NAMES).await;
     for supervisor in SUPERVISORS {
         world.start(supervisor).await;
     }
-    let mut histories = BTreeMap::new();
-    for number in 0..STEPS {
-        step(&mut world, &mut dice, &mut histories, number).await;
+    let mut histories = Histories::new();
+    for (number, (step, pause)) in schedule.steps.iter().enumerate() {
+        take(&mut world, &mut histories, step, 2 + number as i64).await;
+        tokio::time::sleep(Duration::from_millis(*pause)).await;
     }
     heal(&mut world).await;
     check(&world, &histories).await;
     // With everything at rest a removal is for good, whatever happens then.
-    for policy in POLICIES {
+    for (policy, name) in POLICIES.into_iter().zip(schedule.removals) {
         let history = histories.entry(policy.1).or_default();
-        let name = dice.of(&NAMES);
         history.cleanly = remove(&world, history, policy, name).await;
     }
-    for _ in 0..6 {
-        let (name, supervisor) = (dice.of(&NAMES), dice.of(&SUPERVISORS));
-        match dice.roll(4) {
-            0 if world.processes.contains_key(supervisor) => world.wire(supervisor, name).cut(),
-            1 if world.processes.contains_key(supervisor) => {
-                world.processes[supervisor].log.die_after(1 + dice.roll(4));
-            }
-            _ => {
-                world.kill(supervisor).await;
-                world.start(supervisor).await;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(dice.of(&[5, 50, 1_000, 20_000]))).await;
+    for (step, pause) in &schedule.aftermath {
+        take(&mut world, &mut histories, step, 0).await;
+        tokio::time::sleep(Duration::from_millis(*pause)).await;
     }
     heal(&mut world).await;
     check(&world, &histories).await;
@@ -185,19 +229,7 @@ async fn schedule(seed: u64) {
 
 #[test]
 fn any_schedule_ends_well() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("KOINON_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("KOINON_SCHEDULES").unwrap_or(SCHEDULES),
-    };
-    for seed in seeds {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let ended =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(schedule(seed))));
-        if let Err(panic) = ended {
-            eprintln!("this was KOINON_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    let exploration =
+        Exploration { name: "any_schedule_ends_well", seeds: seeds(SCHEDULES), schedules: schedules() };
+    explore(&exploration, scenario);
 }

@@ -153,3 +153,21 @@ fn who_was_seen_or_joined_is_expected_again() {
     let uids: Vec<_> = formation.members.values().map(|entry| entry.uid.clone().unwrap()).collect();
     assert_eq!(uids, ["seen-a", "joined-b"]);
 }
+
+#[test]
+fn supervisors_that_name_other_members_are_told_so() {
+    let ours = federation("f", 1, &[("a", "s"), ("b", "s"), ("c", "s")]);
+    let lists = |lists: &[(&str, &[&str])]| {
+        let one = |(name, ids): &(&str, &[&str])| {
+            (ClusterId::new(name).unwrap(), ids.iter().map(|id| (*id).to_owned()).collect())
+        };
+        lists.iter().map(one).collect::<Rosters>()
+    };
+    assert_eq!(disagreements(&ours, &lists(&[("a", &["c", "b", "a"]), ("c", &[])])), Vec::<String>::new());
+    assert_eq!(
+        disagreements(&ours, &lists(&[("b", &["a", "b", "d"])])),
+        [
+            "the Federation of cluster b names other members than this one (not there: c; only there: d): make them the same"
+        ]
+    );
+}

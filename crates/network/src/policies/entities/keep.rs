@@ -62,6 +62,7 @@ pub async fn run(post: Post) -> Infallible {
             let again = tokio::time::sleep(AGAIN);
             let all_well = put_right(&post, &portions, &made).await;
             tokio::select! {
+                biased;
                 () = wake.notified() => tokio::time::sleep(GATHER).await,
                 () = again, if !all_well => {}
             }
@@ -70,6 +71,7 @@ pub async fn run(post: Post) -> Infallible {
     let client = post.client();
     let entities_here = client.dynamic(&resource(), None);
     tokio::select! {
+        biased;
         never = post.fleet.follow_member(&post.member, portions.clone(), slices, client.all()) => never,
         never = post.fleet.follow_member(&post.member, made.clone(), ours, entities_here) => never,
         never = keep => never,

@@ -177,6 +177,8 @@ pub enum Why {
     Done,
     /// The ground that it stood on is gone.
     GroundGone,
+    /// A user removed it here while a newer revision was on its way: of that one nothing was said.
+    Outdated,
 }
 
 /// Something that users should hear.
@@ -184,6 +186,8 @@ pub enum Why {
 pub enum News {
     /// Somebody else's change was made without knowing of one that was made here, and wins.
     Conflict { lost: Version, won: Version },
+    /// What was removed here was an outdated copy: this revision comes all the same.
+    Outlived { by: Version },
     /// The policy of this name here is not federated, so that of the federation cannot come.
     Blocked { by: Version },
     /// The same, told where the federated policy was last changed.
@@ -198,7 +202,7 @@ pub enum News {
 pub fn plan(case: &Case<'_>) -> Plan {
     let act = match standing(case) {
         Standing::Unclear(why) => Act::Rest(why),
-        Standing::Lost => Act::Forget(Why::GroundGone),
+        Standing::Lost(why) => Act::Forget(why),
         Standing::Judged(..) if !case.may_judge() => Act::Rest(Why::OthersUnknown),
         Standing::Judged(deed, entry) => Act::Judge(deed, entry),
         Standing::Here(here) => follow::from_here(case, &here),
@@ -225,13 +229,17 @@ impl<'a> Case<'a> {
 
     /// A revision that a user of this member makes now.
     fn next(&self, content: Option<super::version::Hash>) -> Version {
-        let base = self.known_rev();
-        Version { rev: base.max(self.floor) + 1, base, origin: self.me.clone(), content }
+        let base = self.mine.map_or(0, |mine| mine.version.rev);
+        let rev = self.known_rev().max(self.floor) + 1;
+        Version { rev, base, origin: self.me.clone(), content }
     }
 }
 
 fn news(case: &Case<'_>, act: &Act) -> Vec<News> {
     let mut news = Vec::new();
+    if let (Act::Forget(Why::Outdated), Some(by)) = (act, case.winner()) {
+        news.push(News::Outlived { by: by.clone() });
+    }
     let Object::Here(sighting) = case.object else { return news };
     if sighting.is_federated() && sighting.marked.contradicts {
         news.push(News::Contradicts);

@@ -9,8 +9,8 @@ use crate::policies::version::{Hash, Version};
 pub(super) enum Standing<'a> {
     /// More has to be known first.
     Unclear(Why),
-    /// It went with the ground that it stood on.
-    Lost,
+    /// It is gone, which says nothing about the policy: with the ground that it stood on, or because it was outdated.
+    Lost(Why),
     /// A user did this; the entry would say so.
     Judged(Deed, Entry),
     /// It is here, as a version says.
@@ -61,15 +61,27 @@ fn absent<'a>(case: &Case<'a>) -> Standing<'a> {
     let State::Applied { place, .. } = &entry.state else { return Standing::Nothing { foreign: None } };
     match case.ground {
         Ground::Unknown => Standing::Unclear(Why::Unseen),
-        Ground::Missing => Standing::Lost,
-        Ground::Here(now) if now != *place => Standing::Lost,
-        Ground::Here(_) => judged(case, Deed::Removed, None),
+        Ground::Missing => Standing::Lost(Why::GroundGone),
+        Ground::Here(now) if now != *place => Standing::Lost(Why::GroundGone),
+        Ground::Here(_) => removed(case, entry, Deed::Removed, None),
+    }
+}
+
+/// A user removed what the entry says, or made it a plain policy. That is said of what was here and of nothing that
+/// came after it: whether an edit elsewhere was known here must not depend on when a leader comes to look.
+fn removed<'a>(case: &Case<'a>, entry: &Entry, deed: Deed, foreign: Option<&'a Sighting>) -> Standing<'a> {
+    match case.winner().filter(|winner| winner.rev > entry.version.rev) {
+        Some(winner) if winner.is_live() => Standing::Lost(Why::Outdated),
+        Some(_) => Standing::Nothing { foreign },
+        None => judged(case, deed, None),
     }
 }
 
 fn plain<'a>(case: &Case<'a>, sighting: &'a Sighting) -> Standing<'a> {
-    match case.mine.map(|entry| &entry.state) {
-        Some(State::Applied { .. }) => judged(case, Deed::Left, None),
+    match case.mine {
+        Some(entry) if matches!(entry.state, State::Applied { .. }) => {
+            removed(case, entry, Deed::Left, Some(sighting))
+        }
         _ => Standing::Nothing { foreign: Some(sighting) },
     }
 }

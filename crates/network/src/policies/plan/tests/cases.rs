@@ -170,6 +170,12 @@ fn what_the_ledger_and_the_object_say_together() {
         ("applied 1 b 1", "2", "applied 1 b 1", "1", "Edited 2 m 2"),
         ("applied 1 b 1", "", "applied 1 b 1", "1", "Removed 2 m -"),
         ("applied 1 b 1", "1*", "applied 1 b 1", "1", "Left 2 m -"),
+        // An outdated copy that goes says nothing about what came after it.
+        ("applied 1 b 1", "", "applied 2 b 2", "2", "forget Outdated"),
+        ("applied 1 b 1", "1*", "applied 2 b 2", "2", "forget Outdated"),
+        ("applied 1 b 1", "", "removed 2 b -", "", "note removed 2 b -"),
+        ("applied 1 b 1", "1*", "removed 2 b -", "", "note removed 2 b -"),
+        ("applied 1 m 1", "", "applied 1 b 2", "2", "Removed 2 m -"),
         ("applied 1 b 1", "1!", "applied 1 b 1", "1", "rest Going"),
         ("applied 1 b 1", "?", "applied 1 b 1", "1", "rest Unseen"),
         // Towards the winner.
@@ -267,8 +273,27 @@ fn a_change_that_was_not_known_to_the_winner_is_told() {
     assert_eq!(known.with(|case| plan(case).news), []);
     let blocked = given("", "1*", "applied 1 b 1", "1");
     assert_eq!(blocked.with(|case| plan(case).news), [News::Blocked { by: version("1 b 1") }]);
+    let outlived = given("applied 1 b 1", "", "applied 2 b 2", "2");
+    assert_eq!(outlived.with(|case| plan(case).news), [News::Outlived { by: version("2 b 2") }]);
     let told = given("applied 1 m 1", "1", "", "2*");
     assert_eq!(told.with(|case| plan(case).news), [News::BlockedIn(id("b"))]);
+}
+
+#[test]
+fn a_user_knew_what_was_in_front_of_them() {
+    let base = |mine, object, theirs, there| {
+        given(mine, object, theirs, there).with(|case| match plan(case).act {
+            Act::Judge(_, entry) => (entry.version.rev, entry.version.base),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(
+        base("applied 1 b 1", "3", "applied 2 b 2", "2"),
+        (3, 1),
+        "an edit wins, but its author knew less"
+    );
+    assert_eq!(base("", "3", "applied 2 b 2", "2"), (3, 0));
+    assert_eq!(base("removed 4 b -", "3", "removed 4 b -", ""), (5, 4));
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! Who takes part and whose ledger counts: the same for every member that is led, so worked out once for all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use koinon_fleet::{ClusterId, Knowledge};
+use parking_lot::Mutex;
+
+use super::accept::Accept;
+use super::ledger::Roster;
+use super::plan::roster;
+use super::sight::Sight;
+
+/// What is known of all members at one moment.
+#[derive(Default)]
+pub(super) struct Census {
+    /// All members that take part in policies.
+    pub(super) taking_part: BTreeSet<ClusterId>,
+    /// What each known ledger says about members.
+    pub(super) rosters: BTreeMap<ClusterId, Roster>,
+    /// Those whose ledger is known and counts.
+    pub(super) heard: BTreeSet<ClusterId>,
+}
+
+/// The last census, for as long as nothing changed that it depends on.
+#[derive(Default)]
+pub(super) struct Counted {
+    changes: AtomicU64,
+    last: Mutex<Option<(Moment, Arc<Census>)>>,
+}
+
+/// Of what the census depends on: how often we heard that it changed, and how often the fleet did.
+type Moment = (u64, u64);
+
+impl Counted {
+    /// Something changed. Said before anybody is told of the change itself, or they would count as before.
+    pub(super) fn outdate(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Sight {
+    pub(super) fn census(&self) -> Arc<Census> {
+        let fleet = *self.fleet.changes().borrow();
+        // Read before what is counted: what changes meanwhile outdates the result.
+        let moment = (self.counted.changes.load(Ordering::Acquire), fleet);
+        if let Some((counted_at, census)) = &*self.counted.last.lock()
+            && *counted_at == moment
+        {
+            return census.clone();
+        }
+        let census = Arc::new(self.count());
+        *self.counted.last.lock() = Some((moment, census.clone()));
+        census
+    }
+
+    fn count(&self) -> Census {
+        let rosters = self.rosters();
+        let members = self.fleet.members();
+        let taking_part = members.iter().filter(|member| self.accept(member.name().as_str()) != Accept::None);
+        let heard = rosters.keys().filter(|member| {
+            self.ledgers.knowledge(member.as_str()) != Knowledge::Unknown && roster::counts(member, &rosters)
+        });
+        Census {
+            taking_part: taking_part.map(|member| member.name().clone()).collect(),
+            heard: heard.cloned().collect(),
+            rosters,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What of all that changes concerns a member that is led, and how its policies are in numbers.
+
+use std::collections::BTreeMap;
+
+use koinon_fleet::ClusterId;
+
+use super::key::PolicyKey;
+use super::led::{Item, Led};
+use super::ledger::{Entry, State};
+use super::metrics::{Stands, Unsettled};
+use super::sight::{Listener, Says};
+use super::version::Version;
+
+impl Led {
+    /// Whether it matters here that a policy, or with a version what a ledger says of it, changed in another member.
+    /// Where it was last found in step, only a greater version does, but for the cluster that tells users of troubles
+    /// elsewhere. Otherwise each of many members would look up at every word of every other.
+    fn concerns(&self, key: &PolicyKey, version: Option<&Version>) -> bool {
+        if self.unsettled.lock().contains_key(key) {
+            return true;
+        }
+        let Some(document) = self.sight.page(self.me().as_str(), key.page()) else { return true };
+        let Says::Page(_, page) = &document.says else { return true };
+        let Some(Entry { version: mine, state: State::Applied { .. } }) = page.entries.get(key) else {
+            return true;
+        };
+        mine.origin == *self.me() || version.is_some_and(|version| version > mine)
+    }
+
+    /// Has everything about these policies be of concern, until somebody finds out how they are.
+    pub(super) fn unsettle<'a>(&self, keys: impl Iterator<Item = &'a PolicyKey>) {
+        let mut all = self.unsettled.lock();
+        for key in keys {
+            all.entry(key.clone()).or_insert(Unsettled::Pending);
+        }
+    }
+
+    /// Takes down how a policy is here, if it is not as it should be.
+    pub(super) fn classify(&self, key: &PolicyKey, unsettled: Option<Unsettled>) {
+        let mut all = self.unsettled.lock();
+        match unsettled {
+            Some(how) => drop(all.insert(key.clone(), how)),
+            None => drop(all.remove(key)),
+        }
+    }
+
+    /// Counts the policies of a page, and with all others says how the member is.
+    pub(super) fn tally(&self, number: u8) {
+        let document = self.sight.page(self.me().as_str(), number);
+        let counted = document.as_deref().map_or((0, 0), |document| match &document.says {
+            Says::Page(_, page) => {
+                let applied = page.entries.values().filter(|entry| entry.version.is_live()).count();
+                (applied, document.size)
+            }
+            Says::Roster(_) | Says::Unreadable => (0, document.size),
+        });
+        let mut stands = Stands::default();
+        {
+            let mut tallies = self.tallies.lock();
+            tallies.insert(number, counted);
+            for (applied, bytes) in tallies.values() {
+                stands.applied += applied;
+                stands.ledger_bytes += bytes;
+            }
+        }
+        for how in self.unsettled.lock().values() {
+            match how {
+                Unsettled::Pending => stands.pending += 1,
+                Unsettled::Conflict => stands.conflicts += 1,
+                Unsettled::Refused => stands.refused += 1,
+                Unsettled::Elsewhere => {}
+            }
+        }
+        self.metrics.stands(self.me().as_str(), stands);
+    }
+}
+
+impl Drop for Led {
+    fn drop(&mut self) {
+        self.metrics.forget(self.me().as_str());
+    }
+}
+
+impl Listener for Led {
+    fn policy(&self, member: &ClusterId, key: &PolicyKey) {
+        if member == self.me() || self.concerns(key, None) {
+            self.mark([key.clone()]);
+        }
+    }
+
+    fn entries(&self, member: &ClusterId, changed: &BTreeMap<PolicyKey, Option<Version>>) {
+        let of_concern = changed
+            .iter()
+            .filter(|(key, version)| member == self.me() || self.concerns(key, version.as_ref()));
+        self.mark(of_concern.map(|(key, _)| key.clone()));
+    }
+
+    fn everything(&self) {
+        self.queue.add(Item::Roster);
+        self.mark(self.sight.all_keys());
+    }
+
+    fn ground(&self, member: &ClusterId, namespace: &str) {
+        if member != self.me() {
+            return;
+        }
+        let mut keys = self.sight.all_keys();
+        if !namespace.is_empty() {
+            keys.retain(|key| key.namespace == namespace);
+        }
+        self.mark(keys);
+    }
+}

@@ -1,0 +1,89 @@
+//! A cluster that leaves the federation and returns to it, and what it has meanwhile.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::realm::{Policy, Realm, entities};
+use crate::union::{SUPERVISORS, apply};
+use crate::wait::{Look, until};
+use crate::world::{Room, World};
+
+const WEB: Policy = Policy::cluster("web");
+const MINE: Policy = Policy::cluster("mine");
+
+pub(super) async fn and_returning(world: Arc<World>) -> anyhow::Result<()> {
+    let realm = Realm::found(&world).await?;
+    let home = Room::open(realm.at("a").room.cluster.clone(), "policies-home").await?;
+    serve(&home).await?;
+    realm.create("a", &WEB, 1).await?;
+    realm.create("c", &MINE, 1).await?;
+    realm.until(&WEB, "a=1 b=1 c=1").await?;
+    realm.until(&MINE, "a=1 b=1 c=1").await?;
+    // Ingress rules can select a federated Service by where its endpoints are.
+    until_entities(&realm, "c", &["federated-service foo a 2"]).await?;
+
+    // It leaves: what was generated goes, policies stay.
+    realm.at("c").room.kubectl(&["delete", "federation", "fed"]).await?;
+    until_entities(&realm, "c", &[]).await?;
+    let mut entries = Vec::new();
+    for supervisor in SUPERVISORS {
+        let room = &realm.at(supervisor).room;
+        let listed: Value =
+            serde_json::from_str(&room.kubectl(&["get", "federation", "fed", "-o", "json"]).await?)?;
+        entries.push(listed["spec"]["members"][2].clone());
+        patch(room, json!([{"op": "remove", "path": "/spec/members/2"}])).await?;
+    }
+    realm.delete("a", &WEB).await?;
+    realm.delete("b", &MINE).await?;
+    realm.until(&WEB, "a=- b=- c=1").await?;
+    realm.until(&MINE, "a=- b=- c=1").await?;
+    // Nobody waits for who is not a member.
+    realm.until_forgotten(&["a", "b"]).await?;
+
+    // It returns: copies of what was removed meanwhile are dropped, what its own users made is spread again.
+    realm.union.federate(2).await?;
+    for (supervisor, entry) in SUPERVISORS.into_iter().zip(entries) {
+        patch(&realm.at(supervisor).room, json!([{"op": "add", "path": "/spec/members/-", "value": entry}]))
+            .await?;
+    }
+    realm.until(&WEB, "a=- b=- c=-").await?;
+    realm.until(&MINE, "a=1 b=1 c=1").await?;
+    until_entities(&realm, "c", &["federated-service foo a 2"]).await?;
+    home.leave().await?;
+    realm.dissolve().await
+}
+
+async fn patch(room: &Room, patch: Value) -> anyhow::Result<()> {
+    room.kubectl(&["patch", "federation", "fed", "--type=json", "-p", &patch.to_string()]).await?;
+    Ok(())
+}
+
+/// A Service with two pods behind it, which joins the federated Service `foo`.
+async fn serve(home: &Room) -> anyhow::Result<()> {
+    let labels = json!({"app": "foo"});
+    let pod = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 8080}]}]},
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "foo"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
+    });
+    let annotations = json!({"svc.global.federated.antreaplus.vmware-tanzu.com": "foo"});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo", "annotations": annotations},
+        "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+    });
+    apply(home, &deployment).await?;
+    apply(home, &service).await
+}
+
+/// Waits until there are these external entities, as `KIND NAME CLUSTER ADDRESSES`.
+async fn until_entities(realm: &Realm, name: &str, wanted: &[&str]) -> anyhow::Result<()> {
+    until(&format!("the external entities of {name} are {wanted:?}"), async || {
+        let now = entities(realm.at(name)).await?;
+        Ok(if now == wanted { Look::Found(()) } else { Look::NotYet(format!("{now:?}")) })
+    })
+    .await
+}

@@ -1,0 +1,18 @@
+//! Network policies that hold in every cluster, with Antrea's own definitions, and with exactly the permissions that
+//! `koinon install rbac` prints.
+
+mod away;
+mod leaving;
+mod realm;
+mod spreading;
+
+use super::{Scenario, kubectl};
+
+pub(super) fn all() -> Vec<Scenario> {
+    vec![
+        kubectl("a_policy_is_the_same_in_every_cluster", spreading::everywhere),
+        kubectl("what_cannot_be_taken_is_told_where_the_user_looks", spreading::hindered),
+        kubectl("nothing_is_lost_while_nobody_looks_or_clusters_are_apart", away::apart),
+        kubectl("a_cluster_that_returns_brings_nothing_back_from_the_dead", leaving::and_returning),
+    ]
+}
