@@ -28,6 +28,9 @@ use tokio::task::JoinSet;
 /// Everything must have happened by then, or something is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
+/// Nothing for so long is rest: longer than what swarms are waited for, shorter than the pauses between retries.
+const REST: Duration = Duration::from_secs(3);
+
 /// What members are made of.
 pub(crate) enum Members {
     /// An API server alone.
@@ -198,6 +201,22 @@ impl Role {
             ensure!(begun.elapsed() < PATIENCE, "{start} did not become {least}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+}
+
+impl Role {
+    /// Waits until a measurement rests, and gives the time from the start of the process until it last changed.
+    pub(crate) async fn until_quiet(&self, start: &str) -> Result<Duration> {
+        let (mut last, mut changed) = (self.measured(start).await?, self.since.elapsed());
+        while self.since.elapsed() - changed < REST {
+            ensure!(self.since.elapsed() < PATIENCE, "{start} did not come to rest");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = self.measured(start).await?;
+            if now != last {
+                (last, changed) = (now, self.since.elapsed());
+            }
+        }
+        Ok(changed)
     }
 }
 

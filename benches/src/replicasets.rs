@@ -47,11 +47,17 @@ pub(crate) async fn run(members: usize, sets: usize, rounds: usize) -> Result<St
     let all = begun.elapsed().as_secs_f64();
     let wanted = ((rounds + 1 + sets) * members) as f64;
     role.until_measured(WANTED, wanted).await?;
+    let quiet = role.until_quiet(CHECKS).await?.as_secs_f64();
     let (stored, memory) = (league.stored()? - before, role.resident()?);
+    let planned = role.measured(&format!("{PLANNING}_count{DECIDING}")).await?;
+    let decided = planned / role.measured(&format!("{PLANNING}_sum{DECIDING}")).await?;
+    let processor = role.processor()?;
     role.stop()?;
     let role = Role::start(league.folder.path())?;
     role.until_measured(WANTED, wanted).await?;
-    let restart = role.since.elapsed().as_secs_f64();
+    let looked_at = role.since.elapsed().as_secs_f64();
+    let restart = role.until_quiet(CHECKS).await?.as_secs_f64();
+    let (restart_memory, restart_processor) = (role.resident()?, role.processor()?);
     role.stop()?;
 
     let ms = |times: &[Duration]| median(times.iter().map(|time| time.as_secs_f64() * 1000.0).collect());
@@ -69,9 +75,15 @@ pub(crate) async fn run(members: usize, sets: usize, rounds: usize) -> Result<St
         ("beside the bare client, p50", middle / middle_alone),
         ("workloads placed a second", sets as f64 / all),
         ("members' objects written a second", (sets * members) as f64 / all),
+        ("placements decided in a second of planning", decided),
         ("growth of the federation's store, MiB", stored),
-        ("from the start of the process until every workload was looked at again, s", restart),
         ("resident memory of the role, MiB", memory),
+        ("processor time of the role until then, s", processor),
+        ("from its start until it rested, s", quiet),
+        ("started again: until every workload was looked at, s", looked_at),
+        ("started again: until it rested, s", restart),
+        ("started again: resident memory, MiB", restart_memory),
+        ("started again: processor time, s", restart_processor),
     ] {
         writeln!(table, "| {name} | {value:.2} |")?;
     }
@@ -79,7 +91,11 @@ pub(crate) async fn run(members: usize, sets: usize, rounds: usize) -> Result<St
     Ok(table)
 }
 
-const WANTED: &str = "koinon_workloads_replicas{kind=\"ReplicaSet\",state=\"wanted\"}";
+const WANTED: &str = "koinon_workloads_replicas{kind=\"ReplicaSet\",state=\"Wanted\"}";
+
+const CHECKS: &str = "koinon_workloads_checks_total";
+const PLANNING: &str = "koinon_workloads_check_seconds";
+const DECIDING: &str = "{part=\"Plan\"}";
 
 fn set(name: &str, replicas: usize) -> Value {
     json!({
@@ -132,11 +148,17 @@ impl Arrivals {
             let from = api.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
             let sender = sender.clone();
             watches.spawn(async move {
-                let Ok(events) = api.watch(&WatchParams::default().timeout(290), &from).await else { return };
-                let mut events = events.boxed();
-                while let Some(event) = events.next().await {
-                    if let Ok(WatchEvent::Added(set)) = event {
-                        sender.send_modify(|counts| *counts.entry(set.name_any()).or_default() += 1);
+                let mut from = from;
+                // A watch has its time, and the next one goes on where it ended.
+                while let Ok(events) = api.watch(&WatchParams::default().timeout(290), &from).await {
+                    let mut events = events.boxed();
+                    while let Some(Ok(event)) = events.next().await {
+                        if let WatchEvent::Added(set) = &event {
+                            sender.send_modify(|counts| *counts.entry(set.name_any()).or_default() += 1);
+                        }
+                        if let WatchEvent::Added(set) | WatchEvent::Modified(set) = event {
+                            from = set.resource_version().unwrap_or(from);
+                        }
                     }
                 }
             });

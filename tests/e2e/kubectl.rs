@@ -10,8 +10,21 @@ pub(crate) fn find() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("KUBECTL").filter(|given| !given.is_empty()) {
         return Some(given.into());
     }
+    in_path()
+}
+
+fn in_path() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join("kubectl")).find(|file| file.is_file())
+}
+
+/// The program in the path, if it is of another version than `first`: users have all sorts.
+pub(crate) fn another(first: &Path) -> Option<PathBuf> {
+    let version = |program: &Path| {
+        let output = std::process::Command::new(program).args(["version", "--client"]).output().ok()?;
+        output.status.success().then_some(output.stdout)
+    };
+    in_path().filter(|other| version(other).is_some_and(|other| Some(other) != version(first)))
 }
 
 /// How a command ended, and what it printed.

@@ -50,6 +50,11 @@ impl World {
         World { engine, kubectl, folder, clusters: Mutex::default(), league: Mutex::default() }
     }
 
+    /// A kubectl of another version than the one that scenarios use, if there is one.
+    pub(crate) fn another_kubectl(&self) -> Option<PathBuf> {
+        kubectl::another(self.kubectl.as_deref()?)
+    }
+
     pub(crate) fn engine(&self) -> Engine {
         self.engine
     }
@@ -164,6 +169,14 @@ impl Room {
         })
         .await?;
         Ok(room)
+    }
+
+    /// The same namespace under another kubectl.
+    pub(crate) fn under(self, kubectl: &Path) -> Room {
+        let Cluster { client, kubeconfig, .. } = &*self.cluster;
+        let (client, kubeconfig) = (client.clone(), kubeconfig.clone());
+        let cluster = Cluster { client, kubeconfig, kubectl: Some(kubectl.to_owned()) };
+        Room { cluster: Arc::new(cluster), ..self }
     }
 
     pub(crate) fn api<K>(&self) -> Api<K>

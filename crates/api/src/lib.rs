@@ -1,5 +1,6 @@
 //! What users of Koinon see in objects: names, annotations and types.
 //!
+//! - [`alike`]: how much is said of very many clusters in little room.
 //! - [`names`]: every annotation, label, manager, group and namespace, each once.
 //! - [`preferences`]: how a workload's replicas are to be spread, read strictly and with errors for people.
 //! - [`mcs`]: the kinds of the Multi-Cluster Services API.
@@ -10,6 +11,7 @@
 //!
 //! It knows no IO: no client, no runtime, no clock.
 
+pub mod alike;
 pub mod mcs;
 pub mod membership;
 pub mod names;

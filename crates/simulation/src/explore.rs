@@ -12,13 +12,18 @@ use crate::trace::Trace;
 /// So often a schedule that fails is run again in the hope of a smaller one.
 const SHRINKS: usize = 150;
 
-/// What the environment asks for: `KOINON_SEED` one alone, `KOINON_SEEDS` so many, otherwise the usual number.
+/// What the environment asks for: `KOINON_SEED` one alone, `KOINON_SEEDS` so many or from one to another (`300..600`), otherwise
+/// the usual number.
 pub fn seeds(usual: u64) -> Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("KOINON_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("KOINON_SEEDS").unwrap_or(usual),
+    let number = |text: &str| text.parse::<u64>().ok();
+    if let Some(seed) = std::env::var("KOINON_SEED").ok().and_then(|text| number(&text)) {
+        return seed..seed + 1;
     }
+    let asked = std::env::var("KOINON_SEEDS").ok().and_then(|text| match text.split_once("..") {
+        Some((first, end)) => Some(number(first)?..number(end)?),
+        None => Some(0..number(&text)?),
+    });
+    asked.unwrap_or(0..usual)
 }
 
 /// How a scenario is explored.

@@ -10,8 +10,15 @@ use tokio::sync::watch;
 pub struct Fuse(Arc<Inner>);
 
 struct Inner {
-    left: Mutex<Option<usize>>,
+    left: Mutex<Option<Left>>,
     blown: watch::Sender<bool>,
+}
+
+/// What is still to come before the end.
+#[derive(Clone, Copy)]
+enum Left {
+    Requests(usize),
+    Writes(usize),
 }
 
 impl Default for Fuse {
@@ -23,7 +30,12 @@ impl Default for Fuse {
 impl Fuse {
     /// The party ends after so many more requests.
     pub fn after(&self, requests: usize) {
-        *self.0.left.lock() = Some(requests);
+        *self.0.left.lock() = Some(Left::Requests(requests));
+    }
+
+    /// The party ends after so many more of those writes that are in the trace.
+    pub fn after_writes(&self, writes: usize) {
+        *self.0.left.lock() = Some(Left::Writes(writes));
     }
 
     /// A new one, for a party that starts again.
@@ -42,10 +54,15 @@ impl Fuse {
         let _ = self.0.blown.subscribe().wait_for(|blown| *blown).await;
     }
 
-    /// Counts a request; says whether it was the last.
-    pub(crate) fn burns(&self) -> bool {
+    /// Counts a request, which may be a write that is in the trace; says whether it was the last.
+    pub(crate) fn burns(&self, is_noted: bool) -> bool {
         let mut left = self.0.left.lock();
-        if let Some(more) = &mut *left {
+        let more = match &mut *left {
+            Some(Left::Requests(more)) => Some(more),
+            Some(Left::Writes(more)) if is_noted => Some(more),
+            Some(Left::Writes(_)) | None => None,
+        };
+        if let Some(more) = more {
             *more = more.saturating_sub(1);
             if *more == 0 {
                 self.0.blown.send_replace(true);

@@ -102,7 +102,7 @@ impl Way {
         if let Some(number) = noted {
             network.trace().ended(number, &said);
         }
-        if fuse.burns() {
+        if fuse.burns(noted.is_some()) {
             network.note(format!("{} ends at {write}", self.from));
             std::future::pending::<()>().await;
         }

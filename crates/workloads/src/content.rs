@@ -31,6 +31,12 @@ pub(crate) fn annotations(of: Option<&BTreeMap<String, String>>) -> BTreeMap<Str
     annotations
 }
 
+/// How many bytes all annotations but the placement take.
+pub(crate) fn size_beside_placement(annotations: &BTreeMap<String, String>) -> usize {
+    let others = annotations.iter().filter(|(name, _)| *name != workloads::PLACEMENT);
+    others.map(|(name, value)| name.len() + value.len()).sum::<usize>() + workloads::PLACEMENT.len()
+}
+
 /// A number for what an object says, apart from its count.
 pub(crate) fn of_object(
     labels: Option<&BTreeMap<String, String>>,

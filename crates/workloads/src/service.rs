@@ -13,7 +13,7 @@ use koinon_control::{Clock, Key, View};
 use koinon_fleet::{ClusterId, Fleet, Phase};
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::deletion::Deletions;
+use crate::deletion::{Deletions, Known};
 use crate::hub::{Hub, Job, Options};
 use crate::members::{Change, Kind, Members};
 use crate::metrics::Metrics;
@@ -24,6 +24,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// News of members come in swarms; a swarm is looked at once.
 const SWARM: Duration = Duration::from_millis(100);
+/// About what a look at a workload over a hundred members takes.
+const EACH_LOOK: Duration = Duration::from_millis(1);
+/// However many there are, nobody waits longer for a look.
+const LONGEST_SWARM: Duration = Duration::from_secs(2);
 /// So many workloads are worked on at once; no member gets more calls at once than that.
 const AT_ONCE: usize = 16;
 
@@ -55,7 +59,11 @@ impl Workloads {
     ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let ledger = Arc::new(Ledger::new(options.retry_refused));
-        let deletions = Deletions::new(federation.clone(), fleet.clone(), ledger.clone());
+        let jobs = queue.clone();
+        let deletions =
+            Deletions::new(federation.clone(), fleet.clone(), ledger.clone(), move |kind, key| {
+                jobs.add((kind, key))
+            });
         let federated = Federated::new(&queue, &deletions);
         let (recorder, events) = events::recorder(federation.clone(), "koinon", clock.clone());
         let (jobs, known) = (queue.clone(), federated.clone());
@@ -65,7 +73,7 @@ impl Workloads {
                     jobs.add_after((kind, key.clone()), SWARM);
                 }
             }
-            Change::Knowledge => known.jobs().for_each(|job| jobs.add_after(job, SWARM)),
+            Change::Knowledge => known.look_at_all_again(&jobs),
         });
         let hub = Arc::new(Hub {
             options,
@@ -107,15 +115,17 @@ impl Workloads {
             let all_work = async {
                 // What was not listed yet is unknown: nothing is decided, and nothing deleted, on half a list.
                 federated.listed().await;
+                hub.deletions.anchors_listed().await;
                 tokio::select! {
                     never = work(&hub.queue, AT_ONCE, handle) => never,
-                    never = hub.deletions.run(|kind, key| federated.stays(kind, key)) => never,
+                    never = hub.deletions.run(|kind, key| federated.known(kind, key)) => never,
                 }
             };
             tokio::select! {
                 () = shutdown => {}
                 never = hub.members.follow() => match never {},
                 never = federated.follow(&hub.federation) => match never {},
+                never = hub.deletions.follow_anchors() => match never {},
                 never = hear_of_members(&hub, &federated) => match never {},
                 never = all_work => match never {},
                 () = events.run() => {}
@@ -172,16 +182,20 @@ impl Federated {
         }
     }
 
-    /// Whether there is such an object, and not on its way out.
-    fn stays(&self, kind: Kind, key: &Key) -> bool {
+    fn known(&self, kind: Kind, key: &Key) -> Option<Known> {
         match kind {
-            Kind::ReplicaSet => {
-                self.sets.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
-            }
-            Kind::Deployment => {
-                self.deployments.get(key).is_some_and(|one| one.metadata.deletion_timestamp.is_none())
-            }
+            Kind::ReplicaSet => self.sets.get(key).map(|one| Known::of(&one.metadata)),
+            Kind::Deployment => self.deployments.get(key).map(|one| Known::of(&one.metadata)),
         }
+    }
+
+    /// Has every workload looked at. At a start a hundred members come within a second, each with news for all: the more there is
+    /// to look at, the longer news is collected before, about as long as the look itself takes.
+    fn look_at_all_again(&self, queue: &Queue<Job>) {
+        let jobs: Vec<Job> = self.jobs().collect();
+        let each = EACH_LOOK.saturating_mul(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        let pause = SWARM.saturating_add(each).min(LONGEST_SWARM);
+        jobs.into_iter().for_each(|job| queue.add_after(job, pause));
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> {
@@ -197,7 +211,7 @@ fn jobs_for(deployment: Option<Key>, queue: &Queue<Job>) {
     }
 }
 
-/// A member that comes, goes or changes its health concerns every workload, at once.
+/// A member that comes, goes or changes its health concerns every workload.
 async fn hear_of_members(hub: &Hub, federated: &Federated) -> Infallible {
     let mut changes = hub.members.fleet.changes();
     let mut known: Vec<(ClusterId, Phase)> = Vec::new();
@@ -207,7 +221,7 @@ async fn hear_of_members(hub: &Hub, federated: &Federated) -> Infallible {
         let now: Vec<_> = members.iter().map(|one| (one.name().clone(), one.state().phase)).collect();
         if now != known {
             known = now;
-            federated.jobs().for_each(|job| hub.queue.add(job));
+            federated.look_at_all_again(&hub.queue);
         }
         if changes.changed().await.is_err() {
             // The fleet is ours, so its sender is there.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::api::ListParams;
 use serde_json::json;
 
 use super::{Scenario, kubectl};
@@ -74,7 +76,43 @@ async fn away(world: Arc<World>) -> anyhow::Result<()> {
     league.members["c"].wire.heal();
     league.start_role().await?;
     until_gone(&space, "deployment/web", "").await?;
+    unseen(&space).await?;
     space.leave().await
+}
+
+/// A deletion in the foreground that nobody of ours is there to see.
+async fn unseen(space: &Space) -> anyhow::Result<()> {
+    let both = ["deployment/unseen", "replicaset/unseen-set"];
+    space.apply(&deployment("unseen", 3, json!({}))).await?;
+    space.apply(&replica_set("unseen-set", 3)).await?;
+    for named in both {
+        space.until_layout(named, "a=1 b=1 c=1").await?;
+    }
+    until_anchors(space, "two are held", |all| all.len() == 2).await?;
+    space.league.stop_role().await;
+    space.kubectl(&["delete", both[0], both[1], "--cascade=foreground", "--wait=false"]).await?;
+    // The garbage collector has done all that it can.
+    let going = |one: &ControllerRevision| one.metadata.deletion_timestamp.is_some();
+    until_anchors(space, "both are going", |all| all.iter().all(going)).await?;
+    space.league.start_role().await?;
+    for named in both {
+        until_gone(space, named, "").await?;
+    }
+    until_anchors(space, "nothing of ours is left", |all| all.is_empty()).await
+}
+
+async fn until_anchors(
+    space: &Space,
+    what: &str,
+    holds: impl Fn(&[ControllerRevision]) -> bool,
+) -> anyhow::Result<()> {
+    let anchors = space.room.api::<ControllerRevision>();
+    until(what, async || {
+        let all = anchors.list(&ListParams::default()).await?.items;
+        let said = all.iter().map(|one| format!("{:?}", one.metadata)).collect::<Vec<_>>().join("\n");
+        Ok(if holds(&all) { Look::Found(()) } else { Look::NotYet(said) })
+    })
+    .await
 }
 
 /// Waits until members have only that; the federation has it no more.

@@ -14,7 +14,10 @@ use crate::world::{Room, World};
 const WEB: &str = "deployment/web";
 
 pub(super) fn all() -> Vec<Scenario> {
-    vec![kubectl("every_rollout_command_is_as_in_one_cluster", commands)]
+    vec![
+        kubectl("every_rollout_command_is_as_in_one_cluster", commands),
+        kubectl("every_rollout_command_of_another_kubectl_too", commands_of_another),
+    ]
 }
 
 /// A Deployment over the federation, and its twin in one cluster.
@@ -27,7 +30,20 @@ async fn commands(world: Arc<World>) -> anyhow::Result<()> {
     let league = world.league().await?;
     let _peace = league.shared().await;
     let alone = Room::open(league.members["a"].cluster.clone(), "commands-alone").await?;
-    let twins = Twins { space: Space::open(league.clone(), "commands").await?, alone };
+    told(Twins { space: Space::open(league.clone(), "commands").await?, alone }).await
+}
+
+/// The same with the kubectl that users of this machine have, where that is another.
+async fn commands_of_another(world: Arc<World>) -> anyhow::Result<()> {
+    let Some(another) = world.another_kubectl() else { return Ok(()) };
+    let league = world.league().await?;
+    let _peace = league.shared().await;
+    let alone = Room::open(league.members["a"].cluster.clone(), "another-alone").await?.under(&another);
+    let Space { league, room } = Space::open(league.clone(), "another").await?;
+    told(Twins { space: Space { league, room: room.under(&another) }, alone }).await
+}
+
+async fn told(twins: Twins) -> anyhow::Result<()> {
     twins.same("create deployment web --image=example.com/web:1 --replicas=6").await?;
     twins.rolled_out("deployment \"web\" successfully rolled out").await?;
     twins.same("annotate deployment/web kubernetes.io/change-cause=first").await?;

@@ -3,7 +3,11 @@
 //!
 //! The record is a ConfigMap in our namespace on the federation's API server, gone once the last member is clean. A federated
 //! object of the same name that is made meanwhile takes the members' objects over, and the record is void.
+//!
+//! That a deletion is meant for the members shows only while it waits. Each federated object owns an anchor for that (`anchor`).
 
+mod anchor;
+mod anchoring;
 mod intent;
 mod record;
 
@@ -26,6 +30,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
+use self::anchoring::Anchors;
 pub(crate) use self::intent::{finalizers, is_for_members};
 use self::record::Deletion;
 use crate::members::Kind;
@@ -43,10 +48,30 @@ pub(crate) struct Deletions {
     /// Seen, and not yet written down, by the name of the record.
     seen: Mutex<BTreeMap<String, Deletion>>,
     queue: Arc<Queue<String>>,
+    anchors: Anchors,
+}
+
+/// What is known of a federated object.
+pub(crate) struct Known {
+    pub(crate) uid: String,
+    /// Whether it is not on its way out.
+    pub(crate) stays: bool,
+}
+
+impl Known {
+    pub(crate) fn of(metadata: &ObjectMeta) -> Known {
+        Known { uid: metadata.uid.clone().unwrap_or_default(), stays: metadata.deletion_timestamp.is_none() }
+    }
 }
 
 impl Deletions {
-    pub(crate) fn new(federation: Client, fleet: Arc<Fleet>, ledger: Arc<Ledger>) -> Arc<Deletions> {
+    /// `lost` is told of each federated object whose anchor is gone.
+    pub(crate) fn new(
+        federation: Client,
+        fleet: Arc<Fleet>,
+        ledger: Arc<Ledger>,
+        lost: impl Fn(Kind, Key) + Send + Sync + 'static,
+    ) -> Arc<Deletions> {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         let records = View::<ConfigMap>::new();
         let jobs = queue.clone();
@@ -55,7 +80,8 @@ impl Deletions {
                 jobs.add(record.name_any());
             }
         });
-        Arc::new(Deletions { federation, fleet, ledger, records, seen: Mutex::default(), queue })
+        let anchors = Anchors::new(lost);
+        Arc::new(Deletions { federation, fleet, ledger, records, seen: Mutex::default(), queue, anchors })
     }
 
     /// Takes in that an object is going, and its members' objects with it. To be called with every version that is seen of
@@ -78,13 +104,15 @@ impl Deletions {
         self.keep(&record).await
     }
 
-    /// Works for as long as it is polled. `is_there` says whether the federation has such an object.
-    pub(crate) async fn run(&self, is_there: impl Fn(Kind, &Key) -> bool) -> Infallible {
+    /// Works for as long as it is polled. `known` says what is known of a federated object.
+    pub(crate) async fn run(&self, known: impl Fn(Kind, &Key) -> Option<Known>) -> Infallible {
         let api = Api::namespaced(self.federation.clone(), SYSTEM_NAMESPACE);
-        let is_there = &is_there;
+        let known = &known;
+        let is_there = &|kind, key: &Key| known(kind, key).is_some_and(|known| known.stays);
         tokio::select! {
             never = self.records.follow(api) => never,
             never = self.hear_of_members() => never,
+            never = self.look_after_anchors(known) => never,
             never = async {
                 self.records.listed().await;
                 work(&self.queue, 4, |record| async move { self.reconcile(&record, is_there).await }).await

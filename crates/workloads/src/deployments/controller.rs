@@ -102,10 +102,14 @@ impl Controller {
         }
         let orders = self.orders(&deployment, &decision);
         let wrote = !orders.is_empty();
-        if wrote {
+        let seen = deployment.clone();
+        let anchoring = self.hub.deletions.anchor(Kind::Deployment, &seen.metadata);
+        let anchored = if orders.is_empty() {
+            anchoring.await
+        } else {
             let timer = self.hub.metrics.time(Part::Members);
             self.remember(&deployment, |memory| memory.decided = Some(decision.placement.clone()));
-            self.writer.carry_out(orders).await;
+            let (anchored, ()) = futures::join!(anchoring, self.writer.carry_out(orders));
             drop(timer);
             // Whoever changed it meanwhile had it queued again.
             let Some(now) = self.view.get(key) else { return Ok(Next::Done) };
@@ -115,12 +119,14 @@ impl Controller {
             deployment = now;
             let Some(again) = self.decide(&deployment) else { return Ok(Next::Done) };
             decision = again;
-        }
+            anchored
+        };
         self.hub.metrics.count(Kind::Deployment, key, Some(decision.counts()));
         let timer = self.hub.metrics.time(Part::Status);
         self.say(&deployment, &decision).await?;
         self.count_shadows(&deployment, &decision).await?;
         drop(timer);
+        anchored?;
         let more = !self.orders(&deployment, &decision).is_empty();
         let starts = !decision.plan.started.is_empty();
         Ok(match decision.look_again {
@@ -283,8 +289,9 @@ impl Controller {
         let now = self.hub.clock.now();
         let status = status::status(now, deployment, &decision.plan.status, decision.faults.iter().cloned());
         let revision = decision.plan.shadows.wanted.iter().map(|shadow| shadow.revision).max().unwrap_or(1);
+        let others = content::size_beside_placement(deployment.annotations());
         let annotations = [
-            (workloads::PLACEMENT, Some(decision.placement.to_json())),
+            (workloads::PLACEMENT, Some(decision.placement.to_json_beside(others))),
             (workloads::REVISION, Some(revision.to_string())),
             // kubectl's undo brings it along with the annotations of the shadow.
             (workloads::SHADOW, None),

@@ -41,7 +41,7 @@ impl Controller {
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
-        let Some(mut set) = self.view.get(key) else {
+        let Some(set) = self.view.get(key) else {
             self.hub.ledger.forget(Kind::ReplicaSet, key);
             self.decided.lock().remove(key);
             self.hub.metrics.count(Kind::ReplicaSet, key, None);
@@ -56,33 +56,43 @@ impl Controller {
         if set.metadata.deletion_timestamp.is_some() {
             return Next::Done;
         }
+        self.work_on(key, set).await.unwrap_or_else(|error| {
+            tracing::debug!(%key, %error, "the status, or the anchor, was not written");
+            Next::Retry
+        })
+    }
+
+    async fn work_on(&self, key: &Key, mut set: Arc<ReplicaSet>) -> Result<Next, call::Error> {
         let wish = Wish::of(&set);
         let mut plan = self.plan(&set, &wish);
-        if !plan.writes.is_empty() {
+        let seen = set.clone();
+        let anchoring = self.hub.deletions.anchor(Kind::ReplicaSet, &seen.metadata);
+        let anchored = if plan.writes.is_empty() {
+            anchoring.await
+        } else {
             let _timer = self.hub.metrics.time(Part::Members);
             self.decided.lock().insert(key.clone(), (set.uid(), plan.placement.clone()));
-            self.writer.carry_out(self.orders(&set, &wish, &plan)).await;
+            let writing = self.writer.carry_out(self.orders(&set, &wish, &plan));
+            let (anchored, ()) = futures::join!(anchoring, writing);
             // Whoever changed it meanwhile had it queued again.
-            let Some(now) = self.view.get(key) else { return Next::Done };
+            let Some(now) = self.view.get(key) else { return Ok(Next::Done) };
             if now.metadata.generation != set.metadata.generation {
-                return Next::Done;
+                return Ok(Next::Done);
             }
             set = now;
             plan = self.plan(&set, &wish);
-        }
-        self.hub.metrics.count(Kind::ReplicaSet, key, Some(plan.counts()));
-        let said = {
-            let _timer = self.hub.metrics.time(Part::Status);
-            self.say(&set, &plan).await
+            anchored
         };
-        if let Err(error) = said {
-            tracing::debug!(%key, %error, "the status was not written");
-            return Next::Retry;
+        self.hub.metrics.count(Kind::ReplicaSet, key, Some(plan.counts()));
+        {
+            let _timer = self.hub.metrics.time(Part::Status);
+            self.say(&set, &plan).await?;
         }
+        anchored?;
         if !plan.writes.is_empty() {
-            return Next::Retry;
+            return Ok(Next::Retry);
         }
-        plan.look_again.map_or(Next::Done, Next::After)
+        Ok(plan.look_again.map_or(Next::Done, Next::After))
     }
 
     fn plan(&self, set: &ReplicaSet, wish: &Wish) -> Plan {
@@ -146,7 +156,7 @@ impl Controller {
 
     /// Writes status and placement where they differ from what is there, and tells what changed.
     async fn say(&self, set: &ReplicaSet, plan: &Plan) -> Result<(), call::Error> {
-        let placement = plan.placement.to_json();
+        let placement = plan.placement.to_json_beside(content::size_beside_placement(set.annotations()));
         let same = content::is_same_status(&set.status, &Some(&plan.status))
             && set.annotations().get(workloads::PLACEMENT) == Some(&placement);
         if same {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use koinon_api::alike::{Alike, fold, unfold};
 use koinon_api::rollout::{ClusterOrder, MaxConcurrent};
 use serde::{Deserialize, Serialize};
 
@@ -163,15 +164,43 @@ pub struct Shadow {
     pub revision: i64,
 }
 
+/// So many clusters are written down one by one, which is easier to read.
+const FEW: usize = 100;
+
 /// Which clusters are being updated: the content of [`ROLLOUT`](koinon_api::names::workloads::ROLLOUT).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "RecordText", into = "RecordText")]
 pub struct Record {
     /// Those that were started and have not finished.
     pub clusters: BTreeMap<String, Started>,
 }
 
+/// The record as it is written: thousands of clusters that were started alike take little room, as an annotation must.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct RecordText {
+    clusters: BTreeMap<String, Started>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alike: Vec<Alike<Started>>,
+}
+
+impl From<RecordText> for Record {
+    fn from(text: RecordText) -> Record {
+        Record { clusters: unfold(text.clusters, text.alike) }
+    }
+}
+
+impl From<Record> for RecordText {
+    fn from(record: Record) -> RecordText {
+        if record.clusters.len() <= FEW {
+            return RecordText { clusters: record.clusters, alike: Vec::new() };
+        }
+        let (clusters, alike) = fold(&record.clusters);
+        RecordText { clusters, alike }
+    }
+}
+
 /// A cluster that was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Started {
     /// When.
     pub since: Timestamp,
@@ -192,5 +221,29 @@ impl Record {
     pub fn candidate(&self, cluster: &str, seen: Candidate) -> Candidate {
         let remembered = self.clusters.get(cluster).and_then(|started| started.room);
         Candidate { capacity: seen.capacity.into_iter().chain(remembered).min(), ..seen }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_that_were_started_alike_fit_into_an_annotation() {
+        let started = |number: i64| Started {
+            since: Timestamp::UNIX_EPOCH,
+            available: 2 + number % 2,
+            from: Some("bcdfghjklm".into()),
+            to: "mlkjhgfdcb".into(),
+            room: (number == 7).then_some(1),
+        };
+        let record = |count: i64| Record {
+            clusters: (0..count).map(|n| (format!("cluster-{n:05}"), started(n))).collect(),
+        };
+        let text = serde_json::to_string(&record(3000)).unwrap();
+        assert!(text.len() < 64 * 1024, "{}", text.len());
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(3000));
+        // Few are written plainly.
+        assert!(!serde_json::to_string(&record(10)).unwrap().contains("alike"));
     }
 }

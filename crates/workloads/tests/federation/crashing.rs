@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{DEPLOY, Deploy, WEB, World};
+use crate::wire::ROLE;
 
 /// Longer than the longest pause after which something happens by itself.
 const QUIET: Duration = Duration::from_secs(65);
@@ -18,12 +19,12 @@ async fn after_every_write() {
     scenario(&world).await;
     world.until_layout(WEB, END).await;
     world.rest_for(QUIET).await;
-    let writes = world.log.writes().len();
-    assert!(writes > 4, "{:#?}", world.log.writes());
+    let writes = world.writes().len();
+    assert!(writes > 4, "{:#?}", world.writes());
     drop(world);
     for at in 1..=writes {
         let mut world = World::new(&[("a", 110), ("b", 2)]).await;
-        world.log.die_after(at);
+        world.network.fuse(ROLE).after_writes(at);
         scenario(&world).await;
         // Long enough for the write to come, and to be missed.
         tokio::time::sleep(Duration::from_secs(90)).await;
@@ -63,15 +64,15 @@ async fn after_writes_of_a_rollout_over_five_clusters() {
         world
     };
     let world = begin().await;
-    let before = world.log.writes().len();
+    let before = world.writes().len();
     update(&world).await;
     world.rest_for(QUIET).await;
-    let writes = world.log.writes().len() - before;
-    assert!(writes >= 15, "shadow, record and member of each: {:#?}", &world.log.writes()[before..]);
+    let writes = world.writes().len() - before;
+    assert!(writes >= 15, "shadow, record and member of each: {:#?}", &world.writes()[before..]);
     drop(world);
     for at in deaths(writes) {
         let mut world = begin().await;
-        world.log.die_after(world.log.writes().len() + at);
+        world.network.fuse(ROLE).after_writes(at);
         update(&world).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         world.kill().await;

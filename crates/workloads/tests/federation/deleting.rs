@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{WEB, World};
+use crate::harness::{DEPLOY, Deploy, WEB, World};
 
 const RECORDS: &str = "/api/v1/namespaces/koinon-system/configmaps";
+const ANCHORS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
 async fn world() -> World {
     let world = World::new(&[("a", 110), ("b", 110)]).await;
@@ -21,6 +22,11 @@ async fn until_no_records(world: &World) {
         !items.any(|one| one["metadata"]["name"].as_str().unwrap().starts_with("deletion-"))
     };
     world.until(RECORDS, "nothing is left to delete", gone).await;
+}
+
+async fn until_anchors(world: &World, count: usize) {
+    let so_many = |list: &serde_json::Value| list["items"].as_array().is_some_and(|all| all.len() == count);
+    world.until(ANCHORS, &format!("there are {count} anchors"), so_many).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,6 +80,61 @@ async fn by_annotation_they_go_too_even_if_nobody_was_there_to_see_it() {
     world.until(WEB, "it is gone", |web| web.is_null()).await;
     until_no_records(&world).await;
     world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_foreground_they_go_too_even_if_nobody_was_there_to_see_it() {
+    let mut world = world().await;
+    world.create_deployment(Deploy { replicas: 4, ..Deploy::default() }).await;
+    world.until_layout(DEPLOY, "a=2 b=2").await;
+    until_anchors(&world, 2).await;
+    world.rest().await;
+    world.kill().await;
+    for path in [WEB, DEPLOY] {
+        world.federation.delete(path, "Foreground").await;
+    }
+    // A garbage collector has had all the time it needs.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.start().await;
+    for path in [WEB, DEPLOY] {
+        world.until(path, "it is gone", |one| one.is_null()).await;
+        world.until_layout(path, "").await;
+    }
+    until_no_records(&world).await;
+    until_anchors(&world, 0).await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_deletion_waits_for_us_and_nothing_of_ours_is_left() {
+    for propagation in ["Background", "Orphan"] {
+        let mut world = world().await;
+        until_anchors(&world, 1).await;
+        world.kill().await;
+        world.federation.delete(WEB, propagation).await;
+        world.until(WEB, "it is gone", |web| web.is_null()).await;
+        world.start().await;
+        until_anchors(&world, 0).await;
+        world.rest().await;
+        world.until_layout(WEB, "a=4 b=4").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_anchor_that_somebody_deletes_is_made_again() {
+    let world = world().await;
+    until_anchors(&world, 1).await;
+    let list = world.federation.get(ANCHORS).await.unwrap();
+    let anchor = &list["items"][0]["metadata"];
+    let (name, uid) = (anchor["name"].as_str().unwrap(), anchor["uid"].as_str().unwrap());
+    world.federation.delete(&format!("{ANCHORS}/{name}"), "Background").await;
+    let another = |list: &serde_json::Value| {
+        let all = list["items"].as_array().unwrap();
+        all.len() == 1 && all[0]["metadata"]["uid"] != uid
+    };
+    world.until(ANCHORS, "there is another", another).await;
+    world.rest().await;
+    world.until_layout(WEB, "a=4 b=4").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,25 +1,20 @@
 //! A federation in one process: its API server, members that are whole simulated clusters, and the role between them.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options, Server};
 use koinon_cluster::kubelet::Settings;
 use koinon_cluster::{Cluster, Housekeeping};
-use koinon_control::Clock;
 use koinon_fleet::{ClusterId, Fleet, Link, Wanted};
+use koinon_simulation::{Network, Trace};
 use koinon_workloads::{Metrics, Workloads};
-use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::wire::{Log, Wire};
+use crate::wire::{ROLE, Wire};
 
 /// Longer than anything that happens by itself takes.
 const LONG: Duration = Duration::from_secs(1800);
@@ -31,24 +26,27 @@ pub(crate) const DEPLOY: &str = "/apis/apps/v1/namespaces/default/deployments/we
 pub(crate) const PREFERENCES: &str = "federation.kubernetes.io/replica-set-preferences";
 pub(crate) const WEB: &str = "/apis/apps/v1/namespaces/default/replicasets/web";
 
-/// One API server.
+/// One API server, reached directly: what users and tests do and see.
 pub(crate) struct Site {
-    /// Straight to the server: what users and tests do and see.
-    client: Client,
+    site: koinon_simulation::Site,
+    /// The way that the role takes.
     pub(crate) wire: Wire,
-    clock: Clock,
     running: JoinSet<()>,
 }
 
+impl Deref for Site {
+    type Target = koinon_simulation::Site;
+
+    fn deref(&self) -> &koinon_simulation::Site {
+        &self.site
+    }
+}
+
 impl Site {
-    async fn new(name: &str, seed: u64, start: Instant) -> Site {
-        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
-        let context = Context::seeded(seed, now);
-        let authority = Authority::in_memory(&context).unwrap();
-        let server = Server::open(Options::default(), &authority, context).await.unwrap();
-        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        let client = Client::new(router.clone(), "default");
-        Site { client, wire: Wire::new(name, router), clock: Clock::new(now), running: JoinSet::new() }
+    async fn new(network: &Network, name: &str, seed: u64) -> Site {
+        let site = koinon_simulation::Site::open(seed, &network.time().clock()).await;
+        network.serve(name, site.router());
+        Site { site, wire: Wire::new(network, name), running: JoinSet::new() }
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: Value) -> Result<Value, u16> {
@@ -59,27 +57,11 @@ impl Site {
             .header("content-type", kind)
             .body(body)
             .unwrap();
-        match self.client.request::<Value>(request).await {
+        match self.client().request::<Value>(request).await {
             Ok(answer) => Ok(answer),
             Err(kube::Error::Api(status)) => Err(status.code),
             Err(error) => panic!("{method} {path}: {error}"),
         }
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        match self.send("GET", path, "application/json", Value::Null).await {
-            Ok(found) => Some(found),
-            Err(404) => None,
-            Err(code) => panic!("{path}: {code}"),
-        }
-    }
-
-    pub(crate) async fn create(&self, path: &str, body: Value) {
-        self.send("POST", path, "application/json", body).await.unwrap();
-    }
-
-    pub(crate) async fn patch(&self, path: &str, body: Value) {
-        self.send("PATCH", path, "application/merge-patch+json", body).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, path: &str, propagation: &str) {
@@ -101,10 +83,9 @@ impl Site {
 }
 
 pub(crate) struct World {
+    pub(crate) network: Network,
     pub(crate) federation: Site,
     pub(crate) members: BTreeMap<String, Site>,
-    pub(crate) log: Arc<Log>,
-    start: Instant,
     role: Option<Role>,
     pub(crate) options: koinon_workloads::Options,
 }
@@ -137,18 +118,17 @@ impl World {
 
     /// The same before the role ever ran.
     pub(crate) async fn bare(members: &[(&str, u32)]) -> World {
-        let start = Instant::now();
-        let mut federation = Site::new("federation", 1, start).await;
-        let house = Housekeeping::new(federation.client.clone()).clock(federation.clock.clone());
+        World::simulated(members, 0, &Trace::default()).await
+    }
+
+    /// The same with these chances, and told in this trace.
+    pub(crate) async fn simulated(members: &[(&str, u32)], seed: u64, trace: &Trace) -> World {
+        let network = Network::new(seed, trace);
+        let mut federation = Site::new(&network, "federation", 1).await;
+        let house = Housekeeping::new(federation.client()).clock(federation.clock());
         federation.running.spawn(house.run(std::future::pending()));
-        let mut world = World {
-            federation,
-            members: BTreeMap::new(),
-            log: Arc::default(),
-            start,
-            role: None,
-            options: koinon_workloads::Options::default(),
-        };
+        let options = koinon_workloads::Options::default();
+        let mut world = World { network, federation, members: BTreeMap::new(), role: None, options };
         for (name, pods) in members {
             world.add(name, room(*pods)).await;
         }
@@ -157,33 +137,25 @@ impl World {
 
     /// One more cluster; it is a member from the next start on, or from [`World::join`].
     pub(crate) async fn add(&mut self, name: &str, settings: Settings) {
-        let mut site = Site::new(name, self.members.len() as u64 + 2, self.start).await;
-        let cluster = Cluster::new(site.client.clone(), site.clock.clone(), "", settings);
+        let mut site = Site::new(&self.network, name, self.members.len() as u64 + 2).await;
+        let cluster = Cluster::new(site.client(), site.clock(), "", settings);
         site.running.spawn(cluster.run(std::future::pending()));
         self.members.insert(name.to_owned(), site);
     }
 
     /// Starts the role from nothing: it knows what the servers tell, and nothing else.
     pub(crate) async fn start(&mut self) {
-        let clock = self.federation.clock.clone();
+        let clock = self.federation.clock();
         let fleet =
             Fleet::new(koinon_fleet::Options::default(), koinon_fleet::Metrics::default(), clock.clone());
         self.role = Some(Role { fleet: fleet.clone(), task: tokio::spawn(async {}) });
         let names: Vec<String> = self.members.keys().cloned().collect();
         self.join(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        let client = self.federation.wire.client(&self.log);
+        let client = self.network.client(ROLE, "federation");
         let workloads =
             Workloads::new(self.options.clone(), client, fleet.clone(), clock, Metrics::default());
         let task = tokio::spawn(workloads.run(std::future::pending()));
         self.role = Some(Role { fleet, task });
-    }
-
-    /// From now on what the role asks for meets with faults, by this seed; or with none.
-    pub(crate) fn chaos(&self, seed: Option<u64>) {
-        self.federation.wire.chaos(seed);
-        for (number, site) in self.members.values().enumerate() {
-            site.wire.chaos(seed.map(|seed| seed.wrapping_mul(31).wrapping_add(number as u64 + 1)));
-        }
     }
 
     /// Ends the role at once, in the middle of whatever it does.
@@ -192,13 +164,19 @@ impl World {
             role.task.abort();
             let _ = role.task.await;
         }
-        self.log = Arc::default();
+        self.network.fuse(ROLE).renew();
+    }
+
+    /// What the role wrote, wherever, but for events.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let writes = self.network.trace().writes().into_iter();
+        writes.map(|write| format!("{} {} {}", write.to, write.method, write.path)).collect()
     }
 
     /// Makes the members be these.
     pub(crate) async fn join(&self, names: &[&str]) {
         let wanted = names.iter().map(|name| {
-            let link = Link::Direct(self.members[*name].wire.client(&self.log));
+            let link = Link::Direct(self.network.client(ROLE, name));
             (ClusterId::new(name).unwrap(), Wanted { link, uid: None })
         });
         self.role.as_ref().unwrap().fleet.set(wanted.collect()).await;
@@ -297,9 +275,9 @@ impl World {
     /// The same with less patience, for what is done over and over.
     pub(crate) async fn rest_for(&self, quiet: Duration) {
         tokio::time::sleep(quiet).await;
-        let before = self.log.writes();
+        let before = self.writes();
         tokio::time::sleep(quiet).await;
-        let after = self.log.writes();
+        let after = self.writes();
         assert_eq!(before.len(), after.len(), "{:#?}", &after[before.len()..]);
     }
 

@@ -1,6 +1,5 @@
 //! Whole federations in one process under a paused clock: what users do, and what then happens in every member.
 
-mod chaos;
 mod crashing;
 mod deleting;
 mod harness;

@@ -53,7 +53,7 @@ async fn a_member_that_blinks_moves_nothing() {
     world.create_set(12, Some(r#"{"rebalance":true}"#)).await;
     world.until_layout(WEB, "a=4 b=4 c=4").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let before = world.log.writes().into_iter().filter(|write| !write.starts_with("federation")).count();
+    let before = world.writes().into_iter().filter(|write| !write.starts_with("federation")).count();
     for _ in 0..30 {
         world.members["b"].wire.cut();
         tokio::time::sleep(Duration::from_secs(12)).await;
@@ -61,7 +61,7 @@ async fn a_member_that_blinks_moves_nothing() {
         tokio::time::sleep(Duration::from_secs(8)).await;
     }
     let writes: Vec<_> =
-        world.log.writes().into_iter().filter(|write| !write.starts_with("federation")).collect();
+        world.writes().into_iter().filter(|write| !write.starts_with("federation")).collect();
     assert_eq!(writes.len(), before, "{writes:#?}");
     world.until_layout(WEB, "a=4 b=4 c=4").await;
     world.rest().await;

@@ -1,71 +1,142 @@
 //! Whatever happens on the way, the end is the one that users asked for, nothing is counted twice, and then there is silence.
 //!
-//! `KOINON_SCHEDULES` is the number of random schedules, `KOINON_SCHEDULE` a single one to look at.
+//! `KOINON_SEEDS=300` runs more schedules, `KOINON_SEEDS=300..600` others, `KOINON_SEED=17` one alone.
 
 use std::time::Duration;
 
+use koinon_simulation::{Exploration, Fault, Requests, Trace, explore, seeds};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::chaos::Chance;
 use crate::harness::{DEPLOY, Deploy, PREFERENCES, WEB, World, room};
+use crate::wire::ROLE;
 
 const SCHEDULES: u64 = 4;
 /// Longer than the longest pause after which something happens by itself.
 const QUIET: Duration = Duration::from_secs(130);
+/// Longer than what goes round and round would take for a round.
+const LONG_QUIET: Duration = Duration::from_secs(400);
 const EVEN: &str = r#"{"rebalance":true}"#;
+const MEMBERS: [(&str, u32); 3] = [("a", 110), ("b", 110), ("c", 6)];
 
-fn schedules() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("KOINON_SCHEDULE") {
-        Some(one) => vec![one],
-        None => (0..number("KOINON_SCHEDULES").unwrap_or(SCHEDULES)).collect(),
-    }
+#[derive(Clone, Debug)]
+struct Schedule {
+    chances: u64,
+    /// What happens, and for how many milliseconds nothing does afterwards.
+    steps: Vec<(Step, u64)>,
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_end_is_the_same_whatever_happens_on_the_way() {
-    for seed in schedules() {
-        eprintln!("schedule {seed}");
-        let mut world = World::new(&[("a", 110), ("b", 110), ("c", 6)]).await;
-        storm(&mut world, seed).await;
-        settle(&world, seed).await;
-    }
+#[derive(Clone, Debug)]
+enum Step {
+    /// The ReplicaSet should have so many.
+    Scale(i64),
+    /// All of its replicas should be in one cluster.
+    Only(&'static str),
+    /// The Deployment should have so many.
+    ScaleDeployment(i64),
+    /// It gets another template.
+    Image(u8),
+    /// It is paused, or goes on.
+    Pause(bool),
+    /// This goes wrong on the way to a server.
+    Faults(&'static str, Vec<Fault>),
+    Heal(&'static str),
+    /// The role ends at its so many-th write from here, until somebody starts it again.
+    End(usize),
+    Restart,
+    /// Somebody deletes a member's object.
+    Delete(&'static str, &'static str),
 }
 
-/// Two minutes in which users change their minds, members come and go, the role is killed, and calls fail.
-async fn storm(world: &mut World, seed: u64) {
-    let mut chance = Chance::new(seed);
-    world.chaos(Some(seed));
+fn schedules() -> impl Strategy<Value = Schedule> + Clone {
+    let pauses = select(vec![0u64, 200, 1_500, 5_000, 9_500, 40_000]);
+    (any::<u64>(), vec((step(), pauses), 1..=30)).prop_map(|(chances, steps)| Schedule { chances, steps })
+}
+
+fn step() -> impl Strategy<Value = Step> + Clone {
+    let member = || select(vec!["a", "b", "c"]);
+    let server = || select(vec!["a", "b", "c", "federation"]);
+    let faults = prop_oneof![
+        2 => Just(vec![Fault::Cut]),
+        1 => Just(vec![Fault::Hang]),
+        1 => (0u64..6_000).prop_map(|millis| vec![Fault::Delay(Duration::from_millis(millis))]),
+        3 => (3u32..20).prop_map(shaky),
+        1 => Just(vec![Fault::StallWatches]),
+        1 => (1u32..4).prop_map(|after| vec![Fault::MissEvents { after }]),
+        1 => (1u64..20).prop_map(|seconds| vec![Fault::Stale(Duration::from_secs(seconds))]),
+    ];
+    prop_oneof![
+        2 => (4i64..24).prop_map(Step::Scale),
+        1 => member().prop_map(Step::Only),
+        2 => (3i64..9).prop_map(Step::ScaleDeployment),
+        2 => any::<u8>().prop_map(Step::Image),
+        1 => any::<bool>().prop_map(Step::Pause),
+        5 => (server(), faults).prop_map(|(to, faults)| Step::Faults(to, faults)),
+        3 => server().prop_map(Step::Heal),
+        1 => (1usize..25).prop_map(Step::End),
+        2 => Just(Step::Restart),
+        1 => (member(), select(vec![WEB, DEPLOY])).prop_map(|(member, path)| Step::Delete(member, path)),
+    ]
+}
+
+/// One in so many requests meets with something, of each kind.
+fn shaky(one_in: u32) -> Vec<Fault> {
+    let refuse = |what, code| Fault::Refuse { what, code, one_in: 4 * one_in };
+    vec![
+        refuse(Requests::Writes, 409),
+        refuse(Requests::Any, 429),
+        refuse(Requests::Any, 500),
+        refuse(Requests::Any, 503),
+        Fault::Lose { one_in },
+        Fault::CutWatches { after: one_in },
+    ]
+}
+
+#[test]
+fn the_end_is_the_same_whatever_happens_on_the_way() {
+    let exploration = Exploration { name: "storms", seeds: seeds(SCHEDULES), schedules: schedules() };
+    explore(&exploration, storm);
+}
+
+async fn storm(schedule: Schedule, trace: Trace) {
+    let mut world = World::simulated(&MEMBERS, schedule.chances, &trace).await;
+    world.start().await;
     world.create_set(12, Some(EVEN)).await;
     let preferences = json!({"federation.kubernetes.io/deployment-preferences": EVEN});
     world.create_deployment(Deploy { replicas: 6, annotations: preferences, ..Deploy::default() }).await;
-    for round in 0..24 {
-        let member = ["a", "b", "c"][usize::try_from(chance.below(3)).unwrap_or_default()];
-        match chance.below(10) {
-            0 => {
-                let replicas = 4 + chance.below(20);
-                world.federation.patch(WEB, json!({"spec": {"replicas": replicas}})).await;
-            }
-            1 => {
-                let only = format!(r#"{{"rebalance":true,"clusters":{{"{member}":{{"weight":1}}}}}}"#);
-                world.federation.patch(WEB, json!({"metadata": {"annotations": {PREFERENCES: only}}})).await;
-            }
-            2 => set_image(world, &format!("web:{round}")).await,
-            3 => {
-                let replicas = 3 + chance.below(6);
-                world.federation.patch(DEPLOY, json!({"spec": {"replicas": replicas}})).await;
-            }
-            4 => world.members[member].wire.cut(),
-            5 => world.members[member].wire.heal(),
-            6 => {
-                world.kill().await;
-                world.start().await;
-                world.chaos(Some(seed ^ round));
-            }
-            7 => drop(world.members[member].send("DELETE", WEB, "application/json", Value::Null).await),
-            _ => {}
+    for (number, (step, pause)) in schedule.steps.iter().enumerate() {
+        world.network.note(format!("{number}: {step:?}"));
+        take(&mut world, step).await;
+        tokio::time::sleep(Duration::from_millis(*pause)).await;
+    }
+    settle(&mut world).await;
+}
+
+async fn take(world: &mut World, step: &Step) {
+    let federation = &world.federation;
+    match step {
+        Step::Scale(replicas) => drop(federation.patch(WEB, json!({"spec": {"replicas": replicas}})).await),
+        Step::Only(member) => {
+            let only = format!(r#"{{"rebalance":true,"clusters":{{"{member}":{{"weight":1}}}}}}"#);
+            federation.patch(WEB, json!({"metadata": {"annotations": {PREFERENCES: only}}})).await;
         }
-        tokio::time::sleep(Duration::from_millis(500 + chance.below(9_000))).await;
+        Step::ScaleDeployment(replicas) => {
+            federation.patch(DEPLOY, json!({"spec": {"replicas": replicas}})).await;
+        }
+        Step::Image(number) => set_image(world, &format!("web:{number}")).await,
+        Step::Pause(paused) => drop(federation.patch(DEPLOY, json!({"spec": {"paused": paused}})).await),
+        Step::Faults(to, faults) => world.network.set(ROLE, to, faults),
+        Step::Heal(to) => world.network.set(ROLE, to, &[]),
+        Step::End(writes) => world.network.fuse(ROLE).after_writes(*writes),
+        Step::Restart => {
+            world.kill().await;
+            world.start().await;
+        }
+        Step::Delete(member, path) => {
+            drop(world.members[*member].send("DELETE", path, "application/json", Value::Null).await);
+        }
     }
 }
 
@@ -75,14 +146,17 @@ async fn set_image(world: &World, image: &str) {
 }
 
 /// The last words are always the same, and so is what comes of them.
-async fn settle(world: &World, seed: u64) {
-    world.chaos(None);
-    for site in world.members.values() {
-        site.wire.heal();
+async fn settle(world: &mut World) {
+    world.network.note("all is well from here on");
+    world.network.heal();
+    if world.network.fuse(ROLE).is_blown() {
+        world.kill().await;
+        world.start().await;
     }
+    world.network.fuse(ROLE).renew();
     let change = json!({"metadata": {"annotations": {PREFERENCES: EVEN}}, "spec": {"replicas": 20}});
     world.federation.patch(WEB, change).await;
-    world.federation.patch(DEPLOY, json!({"spec": {"replicas": 6}})).await;
+    world.federation.patch(DEPLOY, json!({"spec": {"replicas": 6, "paused": false}})).await;
     set_image(world, "web:last").await;
     let all_there = |one: &Value| {
         let status = &one["status"];
@@ -95,18 +169,20 @@ async fn settle(world: &World, seed: u64) {
     world
         .until(DEPLOY, "all are updated", |one| all_there(one) && one["status"]["updatedReplicas"] == 6)
         .await;
-    world.rest_for(QUIET).await;
+    world.network.note("all are there");
+    // Pods that only wait in a full cluster find each other out one after another, each after its patience.
+    world.network.until_quiet(LONG_QUIET).await;
     // c has room for six in all: what one workload has there, the other has not.
     for (path, wanted) in [(WEB, 20), (DEPLOY, 6)] {
         let federated = world.federation.get(path).await.unwrap();
-        assert_eq!(world.available(path).await, wanted, "schedule {seed}: {federated:#}");
-        assert_eq!(federated["status"]["availableReplicas"], wanted, "schedule {seed}");
-        assert_eq!(federated["status"]["replicas"], wanted, "schedule {seed}");
+        assert_eq!(world.available(path).await, wanted, "{federated:#}");
+        assert_eq!(federated["status"]["availableReplicas"], wanted);
+        assert_eq!(federated["status"]["replicas"], wanted);
     }
     for (name, site) in &world.members {
         if let Some(found) = site.get(DEPLOY).await.filter(|found| found["spec"]["replicas"] != 0) {
             let image = &found["spec"]["template"]["spec"]["containers"][0]["image"];
-            assert_eq!(image, "web:last", "schedule {seed}: {name}");
+            assert_eq!(image, "web:last", "{name}");
         }
     }
 }
