@@ -51,10 +51,8 @@ impl Record for Size {
 pub(crate) async fn run(sizes: &Sizes) -> Result<String> {
     ensure!(sizes.few > 1 && sizes.rounds > 0, "one member and others are needed, and a round");
     ensure!(sizes.vanish <= sizes.many, "no more can vanish than there are");
-    let mut table = format!(
-        "# Many members of one fleet\n\nEmbedded API servers in memory, in the same process as the fleet, so that what is measured is \
-         the fleet and not a network.\nMade by `cargo run --release -p koinon-benches -- fleet`.\n\n"
-    );
+    let mut table = "# Many members of one fleet\n\nEmbedded API servers in memory, in the same process as the fleet, so that what is measured is \
+         the fleet and not a network.\nMade by `cargo run --release -p koinon-benches -- fleet`.\n\n".to_owned();
     silent(sizes, &mut table).await?;
     large(sizes, &mut table).await?;
     Ok(table)

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use futures::future::LocalBoxFuture;
 use koinon_apiserver::serve::listen;
 use koinon_control::Clock;
 use koinon_webhook::registration::Registrar;
@@ -81,15 +82,22 @@ impl WebhookFlags {
 impl Webhook {
     /// Keeps the webhook registered while `work` goes on, and takes it back when that is done. What is dropped before leaves the
     /// registration to whoever leads next.
-    pub(crate) async fn beside(this: Option<&Webhook>, client: Client, work: impl Future<Output = ()>) {
-        let Some(webhook) = this else { return work.await };
-        let mut registrar =
-            Registrar::new(client, &webhook.registration, &webhook.certificates, &webhook.metrics);
-        tokio::select! {
-            () = work => {}
-            never = registrar.keep() => match never {},
-        }
-        registrar.withdraw().await;
+    pub(crate) fn beside<'a>(
+        this: Option<&'a Webhook>,
+        client: Client,
+        work: impl Future<Output = ()> + 'a,
+    ) -> LocalBoxFuture<'a, ()> {
+        // Boxed: what a role does is large, and would be moved as a whole into whatever waits for it.
+        Box::pin(async move {
+            let Some(webhook) = this else { return work.await };
+            let mut registrar =
+                Registrar::new(client, &webhook.registration, &webhook.certificates, &webhook.metrics);
+            tokio::select! {
+                () = work => {}
+                never = registrar.keep() => match never {},
+            }
+            registrar.withdraw().await;
+        })
     }
 }
 

@@ -48,8 +48,14 @@ pub(super) async fn claims_and_federations(world: Arc<World>) -> anyhow::Result<
     let belongs = format!("{HOOK}a Federation belongs into the namespace antrea-plus-system");
     refused(&try_apply(&misplaced, &federation("second", &[])).await?, &belongs)?;
     // These the definition itself refuses, before anybody is asked.
-    refused(&try_apply(a, &federation("fed", &["a", "b", "a"])).await?, "The Federation \"fed\" is invalid: ")?;
-    refused(&try_apply(a, &federation("fed", &["A b"])).await?, "spec.members[0].clusterID.value: Invalid value: ")?;
+    refused(
+        &try_apply(a, &federation("fed", &["a", "b", "a"])).await?,
+        "The Federation \"fed\" is invalid: ",
+    )?;
+    refused(
+        &try_apply(a, &federation("fed", &["A b"])).await?,
+        "spec.members[0].clusterID.value: Invalid value: ",
+    )?;
 
     // Without a Federation the cluster may be called anything.
     a.room.kubectl(&["delete", "federation", "fed"]).await?;

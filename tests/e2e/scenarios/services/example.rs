@@ -63,27 +63,27 @@ pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
 
 /// What users do to `foo` with their own hands: what is ours is put right, what is theirs stays.
 async fn handled(site: &Site) -> anyhow::Result<()> {
-    let foo = &site.room;
+    let room = &site.room;
     anyhow::ensure!(
-        field(foo, "service/foo", "{.spec.type}").await? == "ClusterIP",
+        field(room, "service/foo", "{.spec.type}").await? == "ClusterIP",
         "it is an ordinary Service"
     );
-    anyhow::ensure!(field(foo, "service/foo", "{.spec.selector}").await?.is_empty(), "it selects nothing");
-    foo.kubectl(&["label", "service", "foo", "team=blue"]).await?;
+    anyhow::ensure!(field(room, "service/foo", "{.spec.selector}").await?.is_empty(), "it selects nothing");
+    room.kubectl(&["label", "service", "foo", "team=blue"]).await?;
     let wrong = json!({"spec": {"selector": {"app": "mine"}, "ports": [{"name": "http", "port": 81}]}});
-    foo.kubectl(&["patch", "service", "foo", "--type=merge", "-p", &wrong.to_string()]).await?;
+    room.kubectl(&["patch", "service", "foo", "--type=merge", "-p", &wrong.to_string()]).await?;
     until("the ports of foo are put right", async || {
-        let now = field(foo, "service/foo", "{.spec.ports[*].port} {.spec.selector}").await?;
+        let now = field(room, "service/foo", "{.spec.ports[*].port} {.spec.selector}").await?;
         Ok(if now == "80 " { Look::Found(()) } else { Look::NotYet(now) })
     })
     .await?;
     anyhow::ensure!(
-        field(foo, "service/foo", "{.metadata.labels.team}").await? == "blue",
+        field(room, "service/foo", "{.metadata.labels.team}").await? == "blue",
         "a user's label stays"
     );
     // A slice that is changed or deleted is put right as well.
     let selector = ["-l", "kubernetes.io/service-name=foo"];
-    foo.kubectl(&[&["delete", "endpointslices"], &selector[..]].concat()).await?;
+    room.kubectl(&[&["delete", "endpointslices"], &selector[..]].concat()).await?;
     until_used(site, &["a", "b"]).await
 }
 
