@@ -132,7 +132,7 @@ fn the_id_stays_while_a_federation_refers_to_it() {
             vec![claim("x", Some("id.k8s.io"), "a")],
             claim("x", Some("id.k8s.io"), "a"),
             claim("x", Some("y"), "a"),
-            without.clone(),
+            without,
         ),
         // A second claim that would come before the first.
         (vec![claim("cluster.clusterset.k8s.io", None, "a")], none(), id("b"), other.clone()),
@@ -145,7 +145,7 @@ fn the_id_stays_while_a_federation_refers_to_it() {
         ),
         // One of two that say the same.
         (vec![id("a"), claim("cluster.clusterset.k8s.io", None, "a")], id("a"), none(), "allowed".into()),
-        (vec![id("a"), claim("cluster.clusterset.k8s.io", None, "b")], id("a"), none(), other.clone()),
+        (vec![id("a"), claim("cluster.clusterset.k8s.io", None, "b")], id("a"), none(), other),
         // Other claims, and what else is on this one.
         (vec![id("a")], none(), claim("clusterset.k8s.io", None, "s"), "allowed".into()),
         (vec![id("a")], id("a"), id("a"), "allowed".into()),
