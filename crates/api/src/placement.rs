@@ -185,7 +185,7 @@ mod tests {
             } else {
                 "2 for its weight".into()
             };
-            let state = if number % 50 == 0 { ClusterState::Stalled } else { ClusterState::Ready };
+            let state = if number.is_multiple_of(50) { ClusterState::Stalled } else { ClusterState::Ready };
             let counts = ClusterPlacement {
                 desired: count,
                 replicas: count,
