@@ -9,6 +9,7 @@ mod engine;
 mod kubectl;
 mod league;
 mod objects;
+mod order;
 mod sampling;
 mod scenarios;
 mod union;
@@ -20,15 +21,11 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use crate::order::Order;
 use crate::world::World;
-
-/// So many scenarios run at a time, unless it is said otherwise.
-const AT_ONCE: usize = 3;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // They wait more than they work.
-    arguments.test_threads.get_or_insert(AT_ONCE);
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
     let engine = match engine::Engine::from_environment() {
         Ok(engine) => engine,
@@ -39,16 +36,20 @@ fn main() -> ExitCode {
     };
     let kubectl = kubectl::find();
     let world = Arc::new(World::new(engine, kubectl.clone()));
-    let trials = scenarios::all(engine)
+    let order = Arc::new(Order::new());
+    let trials: Vec<Trial> = scenarios::all(engine)
         .into_iter()
         .map(|scenario| {
-            let (world, handle) = (world.clone(), runtime.handle().clone());
+            let (world, order, handle) = (world.clone(), order.clone(), runtime.handle().clone());
             let name = format!("{}::{}", engine.name(), scenario.name);
             // A newcomer needs nothing but Rust; where it counts, the script that runs this provides kubectl.
             let ignored = scenario.kubectl && kubectl.is_none();
             Trial::test(name, move || {
                 handle
-                    .block_on(async move { (scenario.run)(world).await })
+                    .block_on(async move {
+                        let _turn = order.turn(scenario.lane).await?;
+                        (scenario.run)(world).await
+                    })
                     .map_err(|error| Failed::from(format!("{error:#}")))
             })
             .with_ignored_flag(ignored)
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
     if kubectl.is_none() {
         eprintln!("kubectl is not in PATH: the scenarios that drive it are ignored");
     }
+    // Whose turn it is, is decided here, so that nobody who waits keeps another from running.
+    arguments.test_threads.get_or_insert(trials.len());
     let conclusion = libtest_mimic::run(&arguments, trials);
     runtime.block_on(world.stop());
     if conclusion.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -1,6 +1,6 @@
 //! A federation of clusters that supervise each other: what `koinon run network` works for.
 //!
-//! Each cluster can be in one such federation, so scenarios that need one take turns. A scenario founds its own in
+//! Each cluster can be in one such federation, so scenarios that need one take turns (`order`). A scenario founds its own in
 //! clusters `a`, `b` and `c`; the first two supervise, each with exactly the permissions that `koinon install rbac` prints.
 
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use base64::Engine as _;
 use futures::future::try_join_all;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 use crate::engine::{Running, koinon};
 use crate::wait::{Look, until};
@@ -25,13 +24,10 @@ pub(crate) const FEDERATION: &str = "federation.antreaplus.tanzu.vmware.com/v1al
 pub(crate) const HASTE: [&str; 8] =
     ["--lease-duration", "6s", "--renew-deadline", "4s", "--retry-period", "1s", "--probe-every", "1s"];
 
-static TURN: Mutex<()> = Mutex::const_new(());
-
-/// Three clusters of one federation, for as long as a scenario has its turn.
+/// Three clusters of one federation.
 pub(crate) struct Union {
     pub(crate) sites: Vec<Site>,
     world: Arc<World>,
-    _turn: MutexGuard<'static, ()>,
 }
 
 /// One of its clusters.
@@ -65,9 +61,8 @@ impl Union {
 
     /// The clusters with everything installed, but nobody claims anything yet and no role runs.
     pub(crate) async fn prepare(world: &Arc<World>) -> anyhow::Result<Union> {
-        let turn = TURN.lock().await;
         let sites = try_join_all(SITES.map(|name| Site::prepare(world, name))).await?;
-        Ok(Union { sites, world: world.clone(), _turn: turn })
+        Ok(Union { sites, world: world.clone() })
     }
 
     /// Has a cluster take part: supervisors know how to log in everywhere, a child only says that it is in.

@@ -23,6 +23,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::order::Lane;
 use crate::world::World;
 
 type Run = Box<dyn FnOnce(Arc<World>) -> Pin<Box<dyn Future<Output = anyhow::Result<()>>>> + Send>;
@@ -32,6 +33,8 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     /// Whether it drives stock kubectl.
     pub(crate) kubectl: bool,
+    /// What it has to itself while it runs.
+    pub(crate) lane: Option<Lane>,
     pub(crate) run: Run,
 }
 
@@ -39,28 +42,29 @@ pub(crate) struct Scenario {
 pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
     // Commands run the embedded engine themselves, whatever the others run on.
     let commands = if engine == Engine::Embedded { commands::all() } else { Vec::new() };
+    // What takes turns comes first: it takes longest.
     [
-        ("commands", commands),
-        ("configuration", configuration::all()),
-        ("deletion", deletion::all()),
-        ("formation", formation::all()),
-        ("policies", policies::all()),
-        ("rollout", rollout::all()),
-        ("scheduling", scheduling::all()),
-        ("services", services::all()),
-        ("sets", sets::all()),
-        ("slices", slices::all()),
-        ("sync", sync::all()),
-        ("workloads_deletion", workloads_deletion::all()),
-        ("workloads_kubectl", workloads_kubectl::all()),
-        ("workloads_rollout", workloads_rollout::all()),
-        ("workloads_spread", workloads_spread::all()),
-        ("workloads_troubles", workloads_troubles::all()),
-        ("workloads_views", workloads_views::all()),
+        ("configuration", Some(Lane::Configuration), configuration::all()),
+        ("formation", Some(Lane::Union), formation::all()),
+        ("policies", Some(Lane::Union), policies::all()),
+        ("services", Some(Lane::Union), services::all()),
+        ("sync", Some(Lane::Sync), sync::all()),
+        ("commands", None, commands),
+        ("deletion", None, deletion::all()),
+        ("rollout", None, rollout::all()),
+        ("scheduling", None, scheduling::all()),
+        ("sets", None, sets::all()),
+        ("slices", None, slices::all()),
+        ("workloads_deletion", None, workloads_deletion::all()),
+        ("workloads_kubectl", None, workloads_kubectl::all()),
+        ("workloads_rollout", None, workloads_rollout::all()),
+        ("workloads_spread", None, workloads_spread::all()),
+        ("workloads_troubles", None, workloads_troubles::all()),
+        ("workloads_views", None, workloads_views::all()),
     ]
     .into_iter()
-    .flat_map(|(group, scenarios)| {
-        scenarios.into_iter().map(move |one| Scenario { name: format!("{group}::{}", one.name), ..one })
+    .flat_map(|(group, lane, scenarios)| {
+        scenarios.into_iter().map(move |one| Scenario { name: format!("{group}::{}", one.name), lane, ..one })
     })
     .collect()
 }
@@ -70,7 +74,12 @@ fn api<F>(name: &str, run: impl FnOnce(Arc<World>) -> F + Send + 'static) -> Sce
 where
     F: Future<Output = anyhow::Result<()>> + 'static,
 {
-    Scenario { name: name.into(), kubectl: false, run: Box::new(move |world| Box::pin(run(world))) }
+    Scenario {
+        name: name.into(),
+        kubectl: false,
+        lane: None,
+        run: Box::new(move |world| Box::pin(run(world))),
+    }
 }
 
 /// A scenario that drives stock kubectl.

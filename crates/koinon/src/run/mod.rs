@@ -12,6 +12,7 @@ pub(crate) mod workloads;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -90,6 +91,9 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// A connection on which nothing came for so long is dead: longer than a watch lasts, of which nothing may be heard.
+const SILENCE: Duration = Duration::from_secs(300);
+
 impl Cluster {
     /// How to reach the cluster. kube's own retries are off: they hide a lost cluster for minutes.
     pub(crate) async fn config(&self) -> anyhow::Result<Config> {
@@ -110,6 +114,9 @@ impl Cluster {
                 .context("this runs in no cluster and finds no kubeconfig: name one with --kubeconfig")?,
         };
         config.default_retry = false;
+        // A list that is never answered would else be waited for for ever; a watch that is quiet ends by itself before.
+        config.read_timeout = Some(SILENCE);
+        config.reset_reader_on_write = true;
         Ok(config)
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 use crate::engine::Running;
 use crate::wait::{Look, until};
@@ -22,15 +21,12 @@ pub(super) const ALL_WELL: [&str; 5] = [VALID, CLIENTS, MEMBERS, CONFIG, POLICY]
 /// Whose credentials the others have for a cluster.
 const REMOTE: &str = "remote";
 
-static TURN: Mutex<()> = Mutex::const_new(());
-
-/// Clusters that know each other; every cluster can be in one such set, so scenarios take turns.
+/// Clusters that know each other.
 pub(super) struct Sites {
     /// A context for each of them, under its name.
     pub(super) kubeconfig: Value,
     pub(super) all: Vec<Site>,
     world: Arc<World>,
-    _turn: MutexGuard<'static, ()>,
 }
 
 /// One of them.
@@ -43,7 +39,6 @@ pub(super) struct Site {
 impl Sites {
     /// Clusters of these names, all with the same list of members; the first is to lead. No role runs yet.
     pub(super) async fn prepare(world: &Arc<World>, names: &[&'static str]) -> anyhow::Result<Sites> {
-        let turn = TURN.lock().await;
         let mut all = Vec::new();
         for name in names {
             all.push(Site::prepare(world, name).await?);
@@ -56,7 +51,7 @@ impl Sites {
             site.give_secret(&kubeconfig).await?;
             site.apply(&site.amko_cluster(site.name == names[0], names)).await?;
         }
-        Ok(Sites { kubeconfig, all, world: world.clone(), _turn: turn })
+        Ok(Sites { kubeconfig, all, world: world.clone() })
     }
 
     pub(super) async fn start(&mut self, index: usize) -> anyhow::Result<()> {

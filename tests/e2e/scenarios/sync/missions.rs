@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::pair::{HURRY, turn};
+use super::pair::HURRY;
 use crate::engine::Running;
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
@@ -17,7 +17,6 @@ struct Side {
 }
 
 pub(super) async fn missions(world: Arc<World>) -> anyhow::Result<()> {
-    let _turn = turn().await;
     let cloud = Side { room: Room::open(world.cluster("a").await?, "missions").await? };
     let robot = Side { room: Room::open(world.cluster("b").await?, "missions").await? };
     for side in [&cloud, &robot] {

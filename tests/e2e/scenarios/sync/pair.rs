@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 use crate::engine::Running;
 use crate::wait::{Look, until};
@@ -21,13 +20,6 @@ pub(super) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefin
 /// Replicas take turns faster than in the field, so that a killed one is followed soon.
 pub(super) const HURRY: [&str; 6] =
     ["--lease-duration", "6s", "--renew-deadline", "4s", "--retry-period", "1s"];
-
-static TURN: Mutex<()> = Mutex::const_new(());
-
-/// Waits for the turn of a scenario; it is over when this is dropped.
-pub(super) async fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().await
-}
 
 /// One API server, spoken to directly.
 #[derive(Clone)]
@@ -134,15 +126,13 @@ pub(super) struct Pair {
     /// A folder for kubeconfigs.
     pub(super) folder: tempfile::TempDir,
     defined: Vec<Definition>,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Pair {
     pub(super) async fn new(world: Arc<World>) -> anyhow::Result<Pair> {
-        let turn = turn().await;
         let (cloud, robot) = (Side::open(&world, "a").await?, Side::open(&world, "b").await?);
         let folder = tempfile::tempdir()?;
-        Ok(Pair { world, cloud, robot, folder, defined: Vec::new(), _turn: turn })
+        Ok(Pair { world, cloud, robot, folder, defined: Vec::new() })
     }
 
     /// Makes a CRD on both sides and waits until it is served.
