@@ -131,12 +131,6 @@ impl World {
         engine::role(role, kubeconfig, arguments, &folder).await
     }
 
-    /// What a role that was started under this name has written to its log since then.
-    pub(crate) fn role_log(&self, name: &str, role: &str) -> anyhow::Result<String> {
-        let file = self.folder.path().join(format!("{role}-{name}")).join("log");
-        Ok(std::fs::read_to_string(file)?)
-    }
-
     pub(crate) async fn stop(&self) {
         if let Some(league) = self.league.lock().await.take() {
             league.stop_role().await;

@@ -86,9 +86,6 @@ impl Running {
     }
 }
 
-/// Of our own code everything, so that a scenario can ask what a role was not allowed to do.
-const LOG: &str = "warn,koinon_control=debug,koinon_fleet=debug,koinon_network=debug";
-
 /// Runs a role as its own process.
 pub(crate) async fn role(
     role: &str,
@@ -98,9 +95,6 @@ pub(crate) async fn role(
 ) -> anyhow::Result<Running> {
     let mut command = tokio::process::Command::new(koinon());
     command.args(["run", role, "--kubeconfig"]).arg(kubeconfig).args(arguments);
-    if std::env::var_os("RUST_LOG").is_none() {
-        command.env("RUST_LOG", LOG);
-    }
     let guard = embedded::launch(command, folder).await.with_context(|| format!("koinon run {role}"))?;
     Ok(Running { kubeconfig: kubeconfig.to_owned(), folder: folder.to_owned(), guards: vec![guard] })
 }

@@ -17,7 +17,7 @@ use tokio::process::Command;
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use self::space::{Space, seats};
-pub(crate) use self::wire::Wire;
+use self::wire::Wire;
 use crate::engine::{Running, koinon};
 use crate::world::{Cluster, World};
 

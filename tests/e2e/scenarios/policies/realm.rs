@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::league::Wire;
+use crate::league::wire::Wire;
 use crate::union::{SITES, SUPERVISORS, Site, Union, apply};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
@@ -25,7 +25,6 @@ const HASTE: [&str; 6] = ["--offline-after", "4s", "--online-after", "1s", "--le
 /// Three clusters `a`, `b` and `c`, of which the first two supervise.
 pub(super) struct Realm {
     pub(super) union: Union,
-    world: Arc<World>,
     /// The way from each supervisor to each other cluster.
     wires: BTreeMap<(&'static str, &'static str), Wire>,
     rooms: Vec<Room>,
@@ -35,7 +34,7 @@ impl Realm {
     /// Founds the federation; a policy that is made now is on its way.
     pub(super) async fn found(world: &Arc<World>) -> anyhow::Result<Realm> {
         let union = Union::prepare(world).await?;
-        let mut realm = Realm { union, world: world.clone(), wires: BTreeMap::new(), rooms: Vec::new() };
+        let mut realm = Realm { union, wires: BTreeMap::new(), rooms: Vec::new() };
         for (index, name) in SITES.into_iter().enumerate() {
             realm.install(name).await?;
             realm.union.federate(index).await?;
@@ -88,12 +87,7 @@ impl Realm {
     /// Ends every role. Whatever it needed, it must have been allowed to.
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
         for site in &mut self.union.sites {
-            if let Some(role) = site.role.take() {
-                let log = self.world.role_log(site.name, "network")?;
-                let denied = log.lines().find(|line| line.to_lowercase().contains("forbidden"));
-                ensure!(denied.is_none(), "beside {}: {}", site.name, denied.unwrap_or_default());
-                role.stop().await;
-            }
+            site.end_role().await?;
         }
         Ok(())
     }
