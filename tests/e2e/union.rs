@@ -3,7 +3,6 @@
 //! Each cluster can be in one such federation, so scenarios that need one take turns (`order`). A scenario founds its own in
 //! clusters `a`, `b` and `c`; the first two supervise, each with exactly the permissions that `koinon install rbac` prints.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -12,7 +11,7 @@ use futures::future::try_join_all;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use crate::engine::{Running, koinon};
+use crate::engine::Running;
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -85,7 +84,7 @@ impl Union {
     /// Runs the role beside a cluster, as the account that is meant for it.
     pub(crate) async fn start_role(&mut self, index: usize, arguments: &[&str]) -> anyhow::Result<()> {
         let site = &self.sites[index];
-        let kubeconfig = site.kubeconfig_of("koinon-network").await?;
+        let kubeconfig = site.room.kubeconfig_as("koinon-network").await?;
         let arguments = [&HASTE, arguments].concat();
         let role = self.world.role_with(site.name, "network", &kubeconfig, &arguments).await?;
         self.sites[index].role = Some(role);
@@ -116,29 +115,8 @@ impl Site {
     /// Installs in a cluster what a federation needs there.
     pub(crate) async fn furnish(room: Room, name: &'static str) -> anyhow::Result<Site> {
         let site = Site { name, room, role: None };
-        site.install(&["crds"]).await?;
-        site.install(&["rbac"]).await?;
-        site.room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
+        site.room.install("network").await?;
         Ok(site)
-    }
-
-    /// Applies what `koinon install` prints.
-    pub(crate) async fn install(&self, what: &[&str]) -> anyhow::Result<()> {
-        let mut printing = tokio::process::Command::new(koinon());
-        let printed = printing.arg("install").args(what).args(["--role", "network"]).output().await?;
-        let beside = Room { cluster: self.room.cluster.clone(), name: "kube-system".into() };
-        // kubectl is told a namespace here, and then takes no object of another.
-        let (other, own): (Vec<&str>, Vec<&str>) =
-            str::from_utf8(&printed.stdout)?.split("---\n").partition(|one| one.contains("kube-system"));
-        for (room, documents) in [(&self.room, own), (&beside, other)] {
-            if documents.is_empty() {
-                continue;
-            }
-            let file = room.cluster.kubeconfig.with_file_name("network.yaml");
-            std::fs::write(&file, documents.join("---\n"))?;
-            room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
-        }
-        Ok(())
     }
 
     /// Ends the role in good order; it must never have lacked a permission.
@@ -185,20 +163,6 @@ impl Site {
         let authority = cluster.certificate_authority_data.context("an authority")?;
         let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
         Ok((cluster.server.context("a server")?, String::from_utf8(authority)?))
-    }
-
-    /// The cluster's kubeconfig, but for an account that may do little.
-    pub(crate) async fn kubeconfig_of(&self, account: &str) -> anyhow::Result<PathBuf> {
-        let mut config = Kubeconfig::read_from(&self.room.cluster.kubeconfig)?;
-        let user = config.auth_infos.first_mut().context("a user")?;
-        let token = self.token(account).await?;
-        user.auth_info = Some(serde_json::from_value(json!({"token": token}))?);
-        let mut text = serde_json::to_value(&config)?;
-        // A token is written down as little as possible, so it is left out of what is serialised.
-        text["users"][0]["user"] = json!({"token": token});
-        let file = self.room.cluster.kubeconfig.with_file_name(format!("{account}.kubeconfig"));
-        std::fs::write(&file, text.to_string())?;
-        Ok(file)
     }
 
     pub(crate) async fn leader(&self) -> anyhow::Result<String> {

@@ -231,17 +231,28 @@ impl Room {
 
     /// Installs what a role needs: its kinds, and accounts that may do what it does and no more.
     pub(crate) async fn install(&self, role: &str) -> anyhow::Result<()> {
-        for what in ["crds", "rbac"] {
-            let printed = tokio::process::Command::new(engine::koinon())
-                .args(["install", what, "--role", role])
-                .output()
-                .await?;
-            let file = self.file("install.yaml");
-            std::fs::write(&file, &printed.stdout)?;
-            // Each of these objects says where it belongs; kubectl takes none of another namespace than it was told.
-            self.kubectl(&["apply", "--namespace=", "-f", &file.to_string_lossy()]).await?;
-        }
-        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await.map(drop)
+        let kinds = self.install_printed(&["crds", "--role", role]).await?;
+        self.established(&kinds).await?;
+        self.install_printed(&["rbac", "--role", role]).await.map(drop)
+    }
+
+    /// Applies what `koinon install` prints, and gives back the file that it is in.
+    pub(crate) async fn install_printed(&self, arguments: &[&str]) -> anyhow::Result<PathBuf> {
+        let printed =
+            tokio::process::Command::new(engine::koinon()).arg("install").args(arguments).output().await?;
+        let file = self.file(&format!("{}.yaml", arguments.join("-")));
+        std::fs::write(&file, &printed.stdout)?;
+        // Each of these objects says where it belongs; kubectl takes none of another namespace than it was told.
+        self.kubectl(&["apply", "--namespace=", "-f", &file.to_string_lossy()]).await?;
+        Ok(file)
+    }
+
+    /// Waits until the kinds that a file defines are served. Kinds of other scenarios come and go meanwhile.
+    pub(crate) async fn established(&self, kinds: &Path) -> anyhow::Result<()> {
+        let file = kinds.to_string_lossy();
+        let arguments =
+            ["wait", "--namespace=", "--for=condition=Established", "--timeout=120s", "-f", &file];
+        self.kubectl(&arguments).await.map(drop)
     }
 
     /// The cluster's kubeconfig, but for a service account of this namespace.
@@ -254,7 +265,8 @@ impl Room {
         Ok(file)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    /// A file of this namespace beside the cluster's kubeconfig.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.cluster.kubeconfig.with_file_name(format!("{}-{name}", self.name))
     }
 

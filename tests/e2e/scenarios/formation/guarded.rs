@@ -16,7 +16,7 @@ const HOOK: &str = "admission webhook \"network.webhook.koinon.dev\" denied the 
 
 pub(super) async fn claims_and_federations(world: Arc<World>) -> anyhow::Result<()> {
     let mut union = Union::prepare(&world).await?;
-    union.sites[0].install(&["rbac", "--webhook"]).await?;
+    union.sites[0].room.install_printed(&["rbac", "--role", "network", "--webhook"]).await?;
     union.federate(0).await?;
     union.start_role(0, &WEBHOOK).await?;
     let a = &union.sites[0];

@@ -48,9 +48,12 @@ impl Realm {
 
     async fn install(&self, name: &str) -> anyhow::Result<()> {
         let definitions: Value = serde_json::from_str(DEFINITIONS)?;
-        self.at(name).apply(&json!({"apiVersion": "v1", "kind": "List", "items": definitions})).await?;
-        self.at(name).room.kubectl(&["wait", "--for=condition=Established", "crd", "--all"]).await?;
-        Ok(())
+        let room = &self.at(name).room;
+        let kinds = room.file("antrea.json");
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions});
+        std::fs::write(&kinds, list.to_string())?;
+        room.kubectl(&["apply", "-f", &kinds.to_string_lossy()]).await?;
+        room.established(&kinds).await
     }
 
     /// Has a supervisor reach all others by ways of its own.
