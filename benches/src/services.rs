@@ -12,7 +12,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
 use self::sites::{SYSTEM, Site, Sites, WORK};
@@ -255,8 +255,14 @@ impl Site {
     }
 
     async fn write(&self, namespace: &str, name: &str, service: &str, addresses: &[String]) -> Result<()> {
-        let params = PatchParams::apply("bench").force();
-        self.slices(namespace).patch(name, &params, &Patch::Apply(slice(name, service, addresses))).await?;
+        // The very kind of write that the leader makes.
+        let (api, slice) = (self.slices(namespace), serde_json::from_value(slice(name, service, addresses))?);
+        match api.replace(name, &PostParams::default(), &slice).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                api.create(&PostParams::default(), &slice).await?;
+            }
+            written => drop(written?),
+        }
         Ok(())
     }
 

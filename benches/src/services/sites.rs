@@ -55,7 +55,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Writes so far, but for leases, events and statuses.
+    /// Writes of Services and EndpointSlices so far.
     pub(super) fn writes(&self) -> usize {
         self.writes.load(Ordering::Relaxed)
     }
@@ -173,11 +173,11 @@ async fn counted(
     next: Next,
 ) -> Response {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let bookkeeping = ["/leases", "/events", "/status"].iter().any(|part| path.contains(part));
-    if request.method() != http::Method::GET && !bookkeeping {
+    let counts = ["/services", "/endpointslices"].iter().any(|part| path.contains(part));
+    if request.method() != http::Method::GET && counts {
         meter.writes.fetch_add(1, Ordering::Relaxed);
     }
-    let open = query.split('&').any(|one| matches!(one, "watch=true" | "watch=1" | "&watch")).then(|| {
+    let open = query.split('&').any(|one| matches!(one, "watch=true" | "watch=1" | "watch")).then(|| {
         meter.watches.fetch_add(1, Ordering::Relaxed);
         Open(meter.clone())
     });
