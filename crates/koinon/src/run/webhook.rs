@@ -21,7 +21,7 @@ pub(crate) struct WebhookFlags {
     /// Serve a validating webhook on this address, and register it: mistakes are then refused at once, not only reported
     #[arg(long, value_name = "ADDR")]
     webhook: Option<SocketAddr>,
-    /// How the API server reaches it, such as https://10.0.0.1:9443 or https://NAME.NAMESPACE.svc for a Service [default: the
+    /// How the API server reaches it, such as `https://10.0.0.1:9443` or `https://NAME.NAMESPACE.svc` for a Service [default: the
     /// address that faces the API server]
     #[arg(long, value_name = "URL", requires = "webhook", value_parser = Place::of)]
     webhook_url: Option<Place>,
