@@ -108,6 +108,10 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     if !site.namespace {
         return Plan::waits(format!("the namespace {} is not here", key.namespace));
     }
+    if clusters.get(here).is_some_and(|one| !one.known) {
+        // It may have a member of its own, which is then the only one that counts.
+        return Plan::waits("whether there is a member here is not known".into());
+    }
     let members = by_age(clusters);
     let unknown: Vec<&ClusterId> = clusters.iter().filter(|(_, one)| !one.known).map(|(id, _)| id).collect();
     let ours = match site.occupant.as_deref() {

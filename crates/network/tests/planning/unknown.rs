@@ -30,6 +30,16 @@ fn what_came_from_a_cluster_that_is_not_known_stays() {
 }
 
 #[test]
+fn a_leader_that_does_not_know_the_cluster_itself_yet_brings_nobody_elses_endpoints_there() {
+    let mut world = seen();
+    // It has a member of its own, which a leader that came a moment ago has not seen.
+    world.at("cluster1").unknown = true;
+    assert!(world.plan("cluster1", &foo()).is_settled(), "{:#?}", world.plan("cluster1", &foo()));
+    world.at("cluster2").services.clear();
+    assert!(world.plan("cluster1", &foo()).is_settled());
+}
+
+#[test]
 fn ports_of_who_is_not_known_stay_too() {
     let mut world = seen();
     world.at("cluster1").services[0].spec.as_mut().unwrap().ports.as_mut().unwrap()[0].name =

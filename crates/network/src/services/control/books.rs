@@ -198,7 +198,7 @@ impl Books {
     }
 
     /// All federated Services that have members.
-    pub(super) fn federated(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn federated(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.members.keys()
     }
 

@@ -223,6 +223,7 @@ impl At {
     async fn handle(&self, job: Job) -> Next {
         match job {
             Job::All => {
+                self.measure();
                 self.everything().into_iter().for_each(|key| self.inbox.add(Job::Federated(key)));
                 self.everything_of_machines().into_iter().for_each(|key| self.inbox.add(Job::Machines(key)));
                 self.inbox.add(Job::Imports);
@@ -250,15 +251,19 @@ impl At {
         }
     }
 
+    /// Says how much there is, whenever that may have changed.
+    fn measure(&self) {
+        let federated = self.sources.desk.books.read().federated().len();
+        self.metrics.stands(self.post.name().as_str(), federated, self.own.len(), self.inbox.queue.waiting());
+    }
+
     /// All federated Services that there are, or that something of is here.
     fn everything(&self) -> BTreeSet<Key> {
         let here = self.post.name().as_str();
         let mut all: BTreeSet<Key> = self.sources.desk.books.read().federated().cloned().collect();
-        let federated = all.len();
         let services = self.sources.services.of_member(here).into_iter();
         all.extend(services.filter(|(_, one)| matches!(**one, Occupant::Ours(_))).map(|(key, _)| key));
         let slices = self.own.of_member(here);
-        self.metrics.stands(here, federated, slices.len(), self.inbox.queue.waiting());
         all.extend(slices.into_iter().map(|(key, slice)| Key::new(key.namespace, slice.service.as_str())));
         all
     }
@@ -281,6 +286,7 @@ impl At {
             return Next::Done;
         }
         let since = self.inbox.since.lock().remove(key);
+        self.measure();
         let (clusters, again) = look::clusters(&self.sources, key, &self.options.stale);
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
