@@ -144,7 +144,7 @@ impl Site {
     }
 
     pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
-        apply(&self.room, object).await
+        self.room.apply(object).await
     }
 
     pub(crate) async fn claim(&self, name: &str, value: &str) -> anyhow::Result<()> {
@@ -170,15 +170,4 @@ impl Site {
         let holder = self.room.kubectl(&["get", "lease", self.name, "-o", path]).await?;
         Ok(holder.split('_').next().unwrap_or_default().to_owned())
     }
-}
-
-/// Applies an object in a namespace.
-pub(crate) async fn apply(room: &Room, object: &Value) -> anyhow::Result<()> {
-    let file = room.cluster.kubeconfig.with_file_name("network-object.json");
-    std::fs::write(&file, object.to_string())?;
-    until("the object is applied", async || {
-        room.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
-        Ok(Look::Found(()))
-    })
-    .await
 }

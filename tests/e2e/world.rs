@@ -204,11 +204,15 @@ impl Room {
         kubectl::said(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
     }
 
-    /// Applies an object, or several, to this namespace.
+    /// Applies an object, or several, to this namespace, as soon as it is taken: its kind may have come a moment ago.
     pub(crate) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
         let file = self.file("object.json");
         std::fs::write(&file, object.to_string())?;
-        self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await.map(drop)
+        until("the object is applied", async || {
+            self.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+            Ok(Look::Found(()))
+        })
+        .await
     }
 
     /// What a command of ours prints about this namespace.

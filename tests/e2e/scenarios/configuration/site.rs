@@ -112,11 +112,7 @@ impl Site {
     }
 
     pub(super) async fn apply(&self, object: &Value) -> anyhow::Result<()> {
-        until("the object is applied", async || {
-            self.room.apply(object).await?;
-            Ok(Look::Found(()))
-        })
-        .await
+        self.room.apply(object).await
     }
 
     /// Patches a kind and name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{HURRY, object, set_members, until_federation, until_led_by, until_said};
-use crate::union::{FEDERATION, Site, Union, apply};
+use crate::union::{FEDERATION, Site, Union};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -124,7 +124,7 @@ pub(super) async fn serve(home: &Room) -> anyhow::Result<()> {
         "spec": {"selector": labels, "ports": [{"name": "http", "port": 80}]},
     });
     for object in [deployment, service] {
-        apply(home, &object).await?;
+        home.apply(&object).await?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::realm::{Policy, Realm, entities};
-use crate::union::{SUPERVISORS, apply};
+use crate::union::SUPERVISORS;
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -75,8 +75,8 @@ async fn serve(home: &Room) -> anyhow::Result<()> {
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo", "annotations": annotations},
         "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
     });
-    apply(home, &deployment).await?;
-    apply(home, &service).await
+    home.apply(&deployment).await?;
+    home.apply(&service).await
 }
 
 /// Waits until there are these external entities, as `KIND NAME CLUSTER ADDRESSES`.

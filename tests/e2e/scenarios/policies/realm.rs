@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::league::wire::Wire;
-use crate::union::{SITES, SUPERVISORS, Site, Union, apply};
+use crate::union::{SITES, SUPERVISORS, Site, Union};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -137,7 +137,7 @@ impl Realm {
     }
 
     pub(super) async fn apply(&self, name: &str, policy: &Policy, object: &Value) -> anyhow::Result<()> {
-        apply(&self.room(name, policy), object).await
+        self.room(name, policy).apply(object).await
     }
 
     /// Has a user of one cluster make a federated policy with this priority.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::stage::field;
 use crate::engine::koinon;
-use crate::union::{Site, Union, apply};
+use crate::union::{Site, Union};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -128,7 +128,7 @@ impl Home {
             "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
         });
         for object in [deployment, service] {
-            apply(&self.room, &object).await?;
+            self.room.apply(&object).await?;
         }
         Ok(())
     }

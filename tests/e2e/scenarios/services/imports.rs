@@ -12,7 +12,7 @@ use koinon_api::mcs::crds;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, slice};
-use crate::union::{SITES, apply};
+use crate::union::SITES;
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -46,7 +46,7 @@ async fn define(room: &Room) -> anyhow::Result<()> {
         Ok(folder) => drop(room.kubectl(&["apply", "--server-side", "-f", &folder]).await?),
         Err(_) => {
             for definition in crds() {
-                apply(room, &definition).await?;
+                room.apply(&definition).await?;
             }
         }
     }

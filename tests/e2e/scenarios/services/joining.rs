@@ -70,7 +70,7 @@ async fn scopes(stage: &Stage) -> anyhow::Result<()> {
     for (cluster, address) in [("a", "10.1.1.1"), ("b", "10.2.1.1")] {
         let room = Room::bare(stage.room(cluster).cluster.clone(), late).await?;
         for object in [service("own", &[(NAMESPACED, "shop")], http()), slice("own", "http:8080", address)] {
-            crate::union::apply(&room, &object).await?;
+            room.apply(&object).await?;
         }
         rooms.push(room);
     }
@@ -123,7 +123,7 @@ async fn names_that_cannot_be(stage: &Stage) -> anyhow::Result<()> {
 /// N31: what is somebody else's is not touched; a member of that very name stands in.
 async fn names_that_are_taken(stage: &Stage) -> anyhow::Result<()> {
     let mine = service("till", &[], json!({"selector": {"app": "mine"}, "ports": [{"port": 7}]}));
-    crate::union::apply(stage.system("c"), &mine).await?;
+    stage.system("c").apply(&mine).await?;
     let before = field(stage.system("c"), "service/till", "{.metadata.resourceVersion}").await?;
     stage
         .apply("c", &[service("wants", &[(GLOBAL, "till")], http()), slice("wants", "http:8080", "10.3.3.1")])

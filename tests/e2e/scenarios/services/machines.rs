@@ -6,7 +6,6 @@ use koinon_api::network::virtual_machine_crd;
 use serde_json::{Value, json};
 
 use super::stage::{GLOBAL, Stage, field, http, service, until_shown, until_told};
-use crate::union::apply;
 use crate::wait::{Look, until};
 use crate::world::World;
 
@@ -18,7 +17,7 @@ const NEW: &str = r"{.metadata.annotations.external-dns\.kubernetes\.io/";
 
 pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
     let mut stage = Stage::prepare(&world, "machines").await?;
-    apply(stage.room("c"), &virtual_machine_crd()).await?;
+    stage.room("c").apply(&virtual_machine_crd()).await?;
     stage.room("c").kubectl(&["wait", "--for=condition=Established", CRD]).await?;
     stage.union.begin(&["--dns-suffix", "my-org.com"]).await?;
     first_to_last(&stage).await?;

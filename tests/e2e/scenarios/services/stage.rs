@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::union::{Site, Union, apply};
+use crate::union::{Site, Union};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -54,7 +54,7 @@ impl Stage {
 
     /// Applies objects in the scenario's namespace of one cluster, all at once.
     pub(super) async fn apply(&self, name: &str, objects: &[Value]) -> anyhow::Result<()> {
-        apply(self.room(name), &json!({"apiVersion": "v1", "kind": "List", "items": objects})).await
+        self.room(name).apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).await
     }
 
     /// Waits until a global Service is so in a cluster.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::stage::{GLOBAL, Stage, field, http, service, shown, slice, until_shown, until_told};
 use crate::league::wire::Wire;
-use crate::union::{FEDERATION, SUPERVISORS, apply};
+use crate::union::{FEDERATION, SUPERVISORS};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -107,7 +107,7 @@ async fn lies(stage: &Stage) -> anyhow::Result<()> {
     .await?;
     // Endpoints in another namespace are nobody's of this one.
     let elsewhere = Room::bare(stage.room("c").cluster.clone(), "trouble-elsewhere").await?;
-    apply(&elsewhere, &slice("three", "http:8080", "10.66.0.1")).await?;
+    elsewhere.apply(&slice("three", "http:8080", "10.66.0.1")).await?;
     stage.apply("c", &[slice("three", "http:8080", "10.3.0.8")]).await?;
     stage.until("a", "bar", "http:80\nc IPv4 http:8080 -> 10.3.0.8").await?;
     elsewhere.leave().await?;
@@ -133,7 +133,7 @@ async fn taken_slice(stage: &Stage) -> anyhow::Result<()> {
         Ok(if left.code == Some(0) { Look::NotYet("it is still there".into()) } else { Look::Found(()) })
     })
     .await?;
-    apply(here, &foreign).await?;
+    here.apply(&foreign).await?;
     stage.room("c").kubectl(&["annotate", "service", "three", &format!("{GLOBAL}=bar")]).await?;
     until_told(here, "bar", "SliceNameTaken").await?;
     stage.until("b", "bar", "http:80\nc IPv4 http:8080 -> 10.3.0.8").await?;
