@@ -17,6 +17,8 @@ pub enum Fault {
     Refuse { what: Requests, code: u16, one_in: u32 },
     /// One in so many writes is carried out, and its answer lost.
     Lose { one_in: u32 },
+    /// One in so many writes is carried out so much later, and nobody is told: as from a process that was stopped in the middle of it.
+    Late { by: Duration, one_in: u32 },
     /// Watches show nothing more, not even those that are opened meanwhile. The rest works.
     StallWatches,
     /// Every watch breaks after so many events.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -144,9 +145,38 @@ impl Way {
                 _ => {}
             }
         }
+        let late = faults.iter().find_map(|fault| match fault {
+            Fault::Late { by, one_in } if kind == Kind::Write && self.happens(*one_in) => Some(*by),
+            _ => None,
+        });
+        if let Some(by) = late {
+            self.deliver_late(network, asked, request, by);
+            return std::future::pending().await;
+        }
         let stale = faults.iter().any(|fault| matches!(fault, Fault::Stale(_)));
         let answer = self.ask(network.server(&self.to)?, request, stale).await?;
         Ok((answer, if lost { Heard::No } else { Heard::Yes }))
+    }
+
+    /// Carries a request out later, whether or not anybody still waits for it.
+    fn deliver_late(
+        &self,
+        network: &Network,
+        asked: &Write,
+        request: Request<kube::client::Body>,
+        by: Duration,
+    ) {
+        let (network, asked) = (network.clone(), asked.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(by).await;
+            let Ok(server) = network.server(&asked.to) else { return };
+            let answer = server.oneshot(request).await;
+            if network.is_notable(&asked)
+                && let Ok(answer) = answer
+            {
+                network.note(format!("{asked} arrives now, {by:?} late: {}", answer.status().as_u16()));
+            }
+        });
     }
 
     fn happens(&self, one_in: u32) -> bool {

@@ -113,6 +113,14 @@ struct Rival {
     since: Moment,
 }
 
+impl Rival {
+    /// How long it may still believe that it leads.
+    fn left(&self, now: Moment, timing: Timing) -> Option<Duration> {
+        let lasts = self.seen.duration.unwrap_or(timing.lease_duration);
+        (self.since + lasts).checked_sub(now).filter(|left| !left.is_zero())
+    }
+}
+
 impl Contender {
     pub fn new(me: impl Into<String>, timing: Timing) -> Contender {
         Contender { me: me.into(), timing, part: Part::Following { rival: None } }
@@ -157,10 +165,7 @@ impl Contender {
                 Part::Leading { version, .. } => LeaseAction::Renew { over: version.clone() },
                 Part::Following { .. } => LeaseAction::Look,
             },
-            Event::Saw(None) => {
-                self.part = Part::Following { rival: None };
-                LeaseAction::Create
-            }
+            Event::Saw(None) => self.saw_none(now),
             Event::Saw(Some(seen)) => self.saw(now, seen),
             Event::Wrote { asked, seen } => {
                 self.part = Part::Leading { version: seen.version, renewed: asked };
@@ -188,13 +193,24 @@ impl Contender {
             Part::Following { rival: Some(rival) } if rival.seen.version == seen.version => rival.since,
             _ => now,
         };
-        let lasts = seen.duration.unwrap_or(self.timing.lease_duration);
         let over = seen.version.clone();
-        self.part = Part::Following { rival: Some(Rival { seen, since }) };
-        match (since + lasts).checked_sub(now).filter(|left| !left.is_zero()) {
-            Some(left) => LeaseAction::Rest(left.min(self.timing.retry_period)),
-            None => LeaseAction::Take { over },
+        let rival = Rival { seen, since };
+        let left = rival.left(now, self.timing);
+        self.part = Part::Following { rival: Some(rival) };
+        left.map_or(LeaseAction::Take { over }, |left| LeaseAction::Rest(left.min(self.timing.retry_period)))
+    }
+
+    /// Somebody deleted it. Whoever held it may not have noticed yet and still write, so its time is waited for all the same.
+    fn saw_none(&mut self, now: Moment) -> LeaseAction {
+        let rival = match &self.part {
+            Part::Following { rival } => rival.as_ref(),
+            Part::Leading { .. } => None,
+        };
+        if let Some(left) = rival.and_then(|rival| rival.left(now, self.timing)) {
+            return LeaseAction::Rest(left.min(self.timing.retry_period));
         }
+        self.part = Part::Following { rival: None };
+        LeaseAction::Create
     }
 
     /// The next attempt comes in time for what is left.

@@ -5,4 +5,5 @@ mod forming;
 mod harness;
 mod joining;
 mod reaching;
+mod schedules;
 mod watching;

@@ -97,17 +97,17 @@ impl Listener for Led {
 
     fn everything(&self) {
         self.queue.add(Item::Roster);
-        self.mark(self.sight.all_keys());
+        self.mark_all();
     }
 
     fn ground(&self, member: &ClusterId, namespace: &str) {
         if member != self.me() {
             return;
         }
-        let mut keys = self.sight.all_keys();
-        if !namespace.is_empty() {
-            keys.retain(|key| key.namespace == namespace);
+        if namespace.is_empty() {
+            self.mark_all();
+        } else {
+            self.mark(self.sight.catalogue.of_namespace(namespace));
         }
-        self.mark(keys);
     }
 }

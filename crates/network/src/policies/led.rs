@@ -50,6 +50,8 @@ pub(super) struct Led {
     pub(super) telling: Telling,
     pub(super) queue: Queue<Item>,
     dirty: Mutex<BTreeMap<u8, Dirty>>,
+    /// Pages of which every policy is to be looked at, and since when. Which ones those are is found out then.
+    all_dirty: Mutex<BTreeMap<u8, Instant>>,
     /// Of each policy that is not as it should be here, how it is instead.
     pub(super) unsettled: Mutex<BTreeMap<PolicyKey, Unsettled>>,
     /// Of each page, how many policies are applied and how many bytes it has.
@@ -137,6 +139,7 @@ impl Led {
             telling,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             dirty: Mutex::default(),
+            all_dirty: Mutex::default(),
             unsettled: Mutex::default(),
             tallies: Mutex::default(),
             metrics,
@@ -196,7 +199,24 @@ impl Led {
     /// Says whether policies may be looked after; where that is new, all of them are.
     pub(super) fn set_ready(&self, ready: bool) {
         if self.ready.swap(ready, Ordering::AcqRel) != ready && ready {
-            let pages: Vec<u8> = self.dirty.lock().keys().copied().collect();
+            let mut pages: BTreeSet<u8> = self.dirty.lock().keys().copied().collect();
+            pages.extend(self.all_dirty.lock().keys());
+            for page in pages {
+                self.queue.add(Item::Page(page));
+            }
+        }
+    }
+
+    /// Has every policy looked at.
+    pub(super) fn mark_all(&self) {
+        let pages = self.sight.catalogue.in_use();
+        {
+            let (mut all_dirty, now) = (self.all_dirty.lock(), Instant::now());
+            for page in &pages {
+                all_dirty.entry(*page).or_insert(now);
+            }
+        }
+        if self.is_ready() {
             for page in pages {
                 self.queue.add(Item::Page(page));
             }
@@ -228,7 +248,13 @@ impl Led {
     }
 
     pub(super) fn take_dirty(&self, number: u8) -> Dirty {
-        self.dirty.lock().remove(&number).unwrap_or_default()
+        let mut keys = self.dirty.lock().remove(&number).unwrap_or_default();
+        if let Some(since) = self.all_dirty.lock().remove(&number) {
+            for key in self.sight.catalogue.page(number) {
+                keys.entry(key).or_insert(since);
+            }
+        }
+        keys
     }
 
     /// All members that take part in policies.

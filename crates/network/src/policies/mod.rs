@@ -7,7 +7,7 @@
 //!
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
-//! - `sight` watches, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
+//! - `sight` watches, `catalogue` names all policies, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
 //!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents and `traffic` counts what is made from them, `telling` tells
 //!   users. [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
 //!   it is.
@@ -17,6 +17,7 @@
 //! a copy carries its revision, so that whoever finds it knows what it is.
 
 pub mod accept;
+mod catalogue;
 mod census;
 mod concern;
 pub mod content;

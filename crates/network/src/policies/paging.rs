@@ -18,13 +18,13 @@ use super::key::{Kind, PolicyKey};
 use super::led::{Dirty, Led, Pages, Terms};
 use super::ledger::{Entry, Page, Place, Refusal, State};
 use super::metrics::{self, Unsettled, Written};
-use super::plan::{Act, Deed, Ground, Over, Plan, Write, plan};
+use super::plan::{Act, Deed, Ground, Over, Plan, Why, Write, plan};
 use super::rules;
 
 /// So many policies are written at once.
 const AT_ONCE: usize = 8;
 /// What was done is written down after what is on its way to other members, but at most so much later.
-const LET_PASS: Duration = Duration::from_millis(20);
+const LET_PASS: Duration = Duration::from_millis(100);
 /// A member without Antrea is looked at again after this time.
 const INSTALLED_YET: Duration = Duration::from_secs(30);
 
@@ -65,6 +65,9 @@ impl Led {
             let uid = seen.object.as_ref().map_or("", |object| &*object.uid);
             self.telling.now(key, uid, &plan.news);
             self.classify(key, Unsettled::of(&plan.act));
+            if plan.act == Act::Rest(Why::Nowhere) {
+                self.sight.strike(key);
+            }
             plans.insert(key.clone(), plan);
         }
         let carried_out = self.carry_out(number, &pages, &terms, plans, &keys).await;

@@ -13,6 +13,7 @@ use kube::{Resource as _, ResourceExt as _};
 use parking_lot::{Mutex, RwLock};
 
 use super::accept::Accept;
+use super::catalogue::Catalogue;
 use super::census::Counted;
 use super::content::Sighting;
 use super::key::{Kind, PAGES, PolicyKey};
@@ -134,6 +135,7 @@ pub(super) struct Sight {
     pub(super) namespaces: Arc<Index<SeenNamespace>>,
     tiers: Arc<Index<SeenTier>>,
     terms: Arc<Index<Terms>>,
+    pub(super) catalogue: Catalogue,
     pub(super) counted: Counted,
     listeners: RwLock<Vec<Weak<dyn Listener>>>,
     /// Ledgers as they were when last told of, to tell only what is new.
@@ -150,6 +152,7 @@ impl Sight {
             namespaces: Index::new(),
             tiers: Index::new(),
             terms: Index::new(),
+            catalogue: Catalogue::default(),
             counted: Counted::default(),
             listeners: RwLock::default(),
             told: Mutex::default(),
@@ -185,6 +188,7 @@ impl Sight {
                 match news {
                     News::Record(member, key) => {
                         let key = PolicyKey::of(kind, key);
+                        me.catalogue.add(&key);
                         me.tell(|listener| listener.policy(member, &key));
                     }
                     News::Knowledge(..) => me.tell(|listener| listener.everything()),
@@ -239,23 +243,29 @@ impl Sight {
             (Some(before), Some(now)) => {
                 let changed = changed_entries(before, now);
                 if !changed.is_empty() {
+                    changed.keys().for_each(|key| self.catalogue.add(key));
                     self.tell(|listener| listener.entries(member, &changed));
                 }
             }
-            _ => {
+            (_, now) => {
+                let said = now.into_iter().flat_map(|page| page.entries.keys().chain(page.refused.keys()));
+                said.for_each(|key| self.catalogue.add(key));
                 self.counted.outdate();
                 self.tell(|listener| listener.everything());
             }
         }
     }
 
-    /// Every policy that anybody has or remembers.
-    pub(super) fn all_keys(&self) -> BTreeSet<PolicyKey> {
-        let mut keys = BTreeSet::new();
-        for member in self.fleet.members() {
-            keys.extend(self.keys_of(member.name()));
-        }
-        keys
+    /// Strikes a policy off the catalogue if nobody has or remembers it.
+    pub(super) fn strike(&self, key: &PolicyKey) {
+        self.catalogue.strike(key, || {
+            let remembers = |document: &Arc<Document>| match &document.says {
+                Says::Page(_, page) => page.entries.contains_key(key) || page.refused.contains_key(key),
+                Says::Roster(_) | Says::Unreadable => false,
+            };
+            self.policies(key.kind).everywhere(&key.object()).is_empty()
+                && !self.pages(key.page()).values().any(remembers)
+        });
     }
 
     /// Every policy that one member has or remembers.

@@ -178,6 +178,7 @@ impl Controller {
                 record,
                 template,
                 waiting: waiting.remove(&name).unwrap_or_default(),
+                took: ledger.took(&place),
                 refused: refused.map(|one| Refused { times: one.times, message: one.message }),
                 on_its_way: ledger.on_its_way(&place),
             };
@@ -233,8 +234,7 @@ impl Controller {
         }
         let count = step.replicas.map_or(Count::AsItIs, Count::Of);
         let why = match &record {
-            None if decision.had.contains(name) => Why::Deleted,
-            None => Why::New,
+            None => decision.missing.get(name).copied().unwrap_or(Why::New),
             Some(record) => {
                 let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
                 let told = hub.ledger.told(&place).is_some_and(|told| told != record.spec_replicas);

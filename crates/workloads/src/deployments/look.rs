@@ -17,6 +17,8 @@ pub(super) struct Seen {
     /// The name of the template that it has, if it is one of ours.
     pub(super) template: Option<String>,
     pub(super) waiting: Vec<Timestamp>,
+    /// It took its object from us, or what was there before.
+    pub(super) took: bool,
     pub(super) refused: Option<Refused>,
     /// A count that is on its way to it.
     pub(super) on_its_way: Option<Option<i64>>,

@@ -1,6 +1,6 @@
 //! What is to be done about one federated Deployment, from what is seen of it, its shadows and the members.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::rollout::{
     self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
 };
 use crate::story::{self, Told};
+use crate::writing::Why;
 
 /// How things are done.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +52,8 @@ pub(super) struct Decision {
     pub(super) told: Vec<Told>,
     /// What is wrong with what the user says.
     pub(super) faults: Vec<Condition>,
-    /// The members that had something when they were last looked at.
-    pub(super) had: BTreeSet<String>,
+    /// Why each member would be written to if it has nothing.
+    pub(super) missing: BTreeMap<String, Why>,
     pub(super) look_again: Option<Duration>,
 }
 
@@ -105,9 +106,13 @@ pub(super) fn decide(
     };
     let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
     let parts = parts(&desired, budget, &view, &plan);
-    let had = before.iter().flat_map(|before| &before.clusters).filter(|(_, last)| last.replicas > 0);
-    let had = had.map(|(name, _)| name.clone()).collect();
-    Decision { faults: conditions(&intent, faults), had, desired, plan, placement, parts, told, look_again }
+    let missing = known.members.iter().filter(|(_, seen)| seen.record.is_none()).map(|(name, seen)| {
+        let last = before.and_then(|before| before.clusters.get(name));
+        (name.clone(), Why::missing(last, seen.took))
+    });
+    let missing = missing.collect();
+    let faults = conditions(&intent, faults);
+    Decision { faults, missing, desired, plan, placement, parts, told, look_again }
 }
 
 /// What the user wants, with as many clusters at a time as the budget has parts for, and what is wrong with how it is said.

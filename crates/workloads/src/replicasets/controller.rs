@@ -125,6 +125,7 @@ impl Controller {
                 record,
                 waiting: waiting.remove(&name).unwrap_or_default(),
                 has,
+                took: ledger.took(&place),
                 told: ledger.told(&place),
                 refused,
                 on_its_way: ledger.on_its_way(&place),

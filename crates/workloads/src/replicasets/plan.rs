@@ -29,6 +29,8 @@ pub(super) struct Seen {
     pub(super) waiting: Vec<Timestamp>,
     /// How its object, apart from the count, compares with what we say.
     pub(super) has: Has,
+    /// It took its object from us, or what was there before.
+    pub(super) took: bool,
     /// The count that it last took from us.
     pub(super) told: Option<i64>,
     pub(super) refused: Option<Refused>,
@@ -164,9 +166,7 @@ fn writes(
             return None;
         }
         let Some(record) = &seen.record else {
-            let had =
-                before.and_then(|before| before.clusters.get(name)).is_some_and(|last| last.replicas > 0);
-            let why = if had { Why::Deleted } else { Why::New };
+            let why = Why::missing(before.and_then(|before| before.clusters.get(name)), seen.took);
             return (now > 0).then_some(Write { count: Count::Of(now), why });
         };
         let counts = intent.counting == Counting::Federation;

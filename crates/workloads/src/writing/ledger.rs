@@ -134,6 +134,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a member ever took anything from us.
+    pub(crate) fn took(&self, place: &Place) -> bool {
+        self.taken.lock().contains_key(place)
+    }
+
     /// The count that a member last took from us.
     pub(crate) fn told(&self, place: &Place) -> Option<i64> {
         self.taken.lock().get(place).and_then(|taken| taken.replicas)

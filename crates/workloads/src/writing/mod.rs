@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use koinon_api::placement::ClusterPlacement;
 use koinon_control::Key;
 use koinon_control::events::{Recorder, Weight};
 use koinon_fleet::member::Class;
@@ -89,6 +90,15 @@ pub(crate) enum Why {
     Changed,
     /// Somebody changed what is ours.
     Drifted,
+}
+
+impl Why {
+    /// Why something is written where nothing is. `took` says whether the member ever took it from us: an object that is going
+    /// may lose its pods before it is gone, as when it is deleted without them, so the last count alone does not tell.
+    pub(crate) fn missing(last: Option<&ClusterPlacement>, took: bool) -> Why {
+        let had = last.is_some_and(|last| last.replicas > 0 || took && last.desired > 0);
+        if had { Why::Deleted } else { Why::New }
+    }
 }
 
 /// Carries writes out.

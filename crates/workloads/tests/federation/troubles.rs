@@ -109,6 +109,22 @@ async fn what_hands_change_is_put_right_and_what_is_theirs_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_loses_its_pods_before_it_is_gone_was_deleted_too() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(EVEN)).await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    let finalizers = |names: Value| json!({"metadata": {"finalizers": names}});
+    world.members["a"].patch(WEB, finalizers(json!(["tests.koinon.dev/slow"]))).await;
+    world.members["a"].delete(WEB, "Orphan").await;
+    let emptied = |found: &Value| placement(found)["clusters"]["a"]["replicas"] == 0;
+    world.until(WEB, "its pods are no longer counted", emptied).await;
+    world.members["a"].patch(WEB, finalizers(Value::Null)).await;
+    world.until_event("Recreated: created again in cluster a").await;
+    world.until_layout(WEB, "a=4 b=4").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_that_cannot_be_created_count_as_no_room() {
     let world = World::new(&[("a", 110), ("b", 110), ("c", 110)]).await;
     let quota = json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "6"}}});

@@ -55,6 +55,15 @@ fn a_released_lease_is_taken_at_once() {
 }
 
 #[test]
+fn a_lease_that_somebody_deleted_is_not_made_anew_while_its_holder_may_write() {
+    let mut me = Contender::new("me", Timing::default());
+    me.step(second(1), Event::Saw(Some(seen(1, "rival"))));
+    assert_eq!(me.step(second(6), Event::Saw(None)), LeaseAction::Rest(second(5)));
+    assert_eq!(me.step(second(28), Event::Saw(None)), LeaseAction::Rest(second(3)));
+    assert_eq!(me.step(second(31), Event::Saw(None)), LeaseAction::Create);
+}
+
+#[test]
 fn a_leader_that_sees_another_holder_stops() {
     let mut me = Contender::new("me", Timing::default());
     me.step(second(0), Event::Wrote { asked: second(0), seen: seen(1, "me") });
