@@ -23,7 +23,7 @@ use koinon_network::policies::key::Kind;
 use koinon_network::policies::{self, Policies};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -72,10 +72,8 @@ pub(crate) async fn run(members: usize, policies: usize, rounds: usize) -> Resul
     for round in 0..rounds {
         let says = i64::try_from(round)? + 2;
         until_quiet(&sites).await;
-        bare.push(
-            everywhere(&sites, "bare", says, try_join_all(sites.iter().map(|site| site.edit("bare", says))))
-                .await?,
-        );
+        let writes = try_join_all(sites.iter().map(|site| site.rewrite("bare", says))).await?;
+        bare.push(everywhere(&sites, "bare", says, try_join_all(writes)).await?);
         until_quiet(&sites).await;
         let before = written(&sites);
         federated.push(everywhere(&sites, "p0", says, first.edit("p0", says)).await?);
@@ -158,6 +156,25 @@ impl Site {
         let patch = Patch::Merge(json!({"spec": {"priority": says}}));
         self.acnps().patch(name, &PatchParams::default(), &patch).await?;
         Ok(())
+    }
+
+    /// What a leader would send to make a policy say this, ready to be sent.
+    async fn rewrite(&self, name: &str, says: i64) -> Result<impl Future<Output = Result<DynamicObject>>> {
+        let before = self.acnps().get(name).await?;
+        let annotations =
+            json!({"bench.koinon.dev/mark": "true", "bench.koinon.dev/revision": says.to_string()});
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": before.uid()},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": before.resource_version()},
+            {"op": "add", "path": "/metadata/labels", "value": {}},
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            {"op": "add", "path": "/spec", "value": policy(name, says, false)?.data["spec"]},
+        ]);
+        let patch: json_patch::Patch = serde_json::from_value(patch)?;
+        let (policies, name) = (self.acnps(), name.to_owned());
+        Ok(
+            async move { Ok(policies.patch(&name, &PatchParams::default(), &Patch::Json::<()>(patch)).await?) },
+        )
     }
 
     /// Waits until there are so many policies.

@@ -11,20 +11,45 @@ use super::metrics::{Stands, Unsettled};
 use super::sight::{Listener, Says};
 use super::version::Version;
 
+/// What was heard of a policy.
+enum Heard<'a> {
+    /// The object is another.
+    Object,
+    /// A ledger says something else of it: that it has this version now, or a word on a refusal.
+    Ledger(Option<&'a Version>),
+}
+
 impl Led {
-    /// Whether it matters here that a policy, or with a version what a ledger says of it, changed in another member.
-    /// Where it was last found in step, only a greater version does, but for the cluster that tells users of troubles
-    /// elsewhere. Otherwise each of many members would look up at every word of every other.
-    fn concerns(&self, key: &PolicyKey, version: Option<&Version>) -> bool {
+    /// Whether it matters here what was heard of a policy in another member. Otherwise each of many members would look up at every
+    /// word of every other.
+    fn concerns(&self, member: &ClusterId, key: &PolicyKey, heard: &Heard<'_>) -> bool {
         if self.unsettled.lock().contains_key(key) {
             return true;
         }
-        let Some(document) = self.sight.page(self.me().as_str(), key.page()) else { return true };
-        let Says::Page(_, page) = &document.says else { return true };
-        let Some(Entry { version: mine, state: State::Applied { .. } }) = page.entries.get(key) else {
-            return true;
-        };
-        mine.origin == *self.me() || version.is_some_and(|version| version > mine)
+        let document = self.sight.page(self.me().as_str(), key.page());
+        let entry = document.as_deref().and_then(|document| match &document.says {
+            Says::Page(_, page) => page.entries.get(key),
+            Says::Roster(_) | Says::Unreadable => None,
+        });
+        match (entry, heard) {
+            // When somebody federates it, a ledger says so.
+            (None, Heard::Object) => false,
+            (Some(Entry { version: mine, state: State::Applied { .. } }), heard) => {
+                // The cluster where it was last changed tells users of troubles elsewhere.
+                let tells = mine.origin == *self.me();
+                match heard {
+                    Heard::Object => tells && self.is_foreign(member, key),
+                    Heard::Ledger(version) => tells || version.is_some_and(|version| version > mine),
+                }
+            }
+            (None | Some(_), _) => true,
+        }
+    }
+
+    /// Whether a member has a policy of somebody's own of this name.
+    fn is_foreign(&self, member: &ClusterId, key: &PolicyKey) -> bool {
+        let there = self.sight.policies(key.kind).get(member.as_str(), &key.object());
+        there.is_some_and(|there| !there.is_federated())
     }
 
     /// Has everything about these policies be of concern, until somebody finds out how they are.
@@ -83,15 +108,15 @@ impl Drop for Led {
 
 impl Listener for Led {
     fn policy(&self, member: &ClusterId, key: &PolicyKey) {
-        if member == self.me() || self.concerns(key, None) {
+        if member == self.me() || self.concerns(member, key, &Heard::Object) {
             self.mark([key.clone()]);
         }
     }
 
     fn entries(&self, member: &ClusterId, changed: &BTreeMap<PolicyKey, Option<Version>>) {
-        let of_concern = changed
-            .iter()
-            .filter(|(key, version)| member == self.me() || self.concerns(key, version.as_ref()));
+        let of_concern = changed.iter().filter(|(key, version)| {
+            member == self.me() || self.concerns(member, key, &Heard::Ledger(version.as_ref()))
+        });
         self.mark(of_concern.map(|(key, _)| key.clone()));
     }
 
