@@ -22,7 +22,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SCHEDULES: u64 = 25;
 const SUPERVISORS: [&str; 3] = ["x", "y", "z"];
@@ -163,26 +163,30 @@ impl Board {
         let _working = Working(self.clone(), (supervisor, member));
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         loop {
-            if let Ok(before) = maps.get_opt("work").await
-                && fence.holds()
-            {
-                let count = before.as_ref().map_or(0, |map| number(map, "count")) + 1;
-                let data = [("count", count), ("term", term)]
-                    .map(|(name, value)| (name.to_owned(), value.to_string()));
-                let metadata = before
-                    .as_ref()
-                    .map(|map| map.metadata.clone())
-                    .unwrap_or_else(|| ObjectMeta { name: Some("work".into()), ..ObjectMeta::default() });
-                let map = ConfigMap { metadata, data: Some(data.into()), ..ConfigMap::default() };
-                let params = PostParams::default();
-                // Whatever comes of it is seen at the next look.
-                let _ = match before {
-                    Some(_) => maps.replace("work", &params, &map).await,
-                    None => maps.create(&params, &map).await,
-                };
-            }
+            // Whatever comes of it is seen at the next look.
+            let _ = timeout(CALL, count(&maps, term, &fence)).await;
             sleep(STROKE).await;
         }
+    }
+}
+
+/// Counts one further, if that is right when what is there is known.
+async fn count(maps: &Api<ConfigMap>, term: u64, fence: &Fence) -> kube::Result<()> {
+    let before = maps.get_opt("work").await?;
+    if !fence.holds() {
+        return Ok(());
+    }
+    let count = before.as_ref().map_or(0, |map| number(map, "count")) + 1;
+    let data = [("count", count), ("term", term)].map(|(name, value)| (name.to_owned(), value.to_string()));
+    let metadata = before
+        .as_ref()
+        .map(|map| map.metadata.clone())
+        .unwrap_or_else(|| ObjectMeta { name: Some("work".into()), ..ObjectMeta::default() });
+    let map = ConfigMap { metadata, data: Some(data.into()), ..ConfigMap::default() };
+    let params = PostParams::default();
+    match before {
+        Some(_) => maps.replace("work", &params, &map).await.map(drop),
+        None => maps.create(&params, &map).await.map(drop),
     }
 }
 

@@ -96,8 +96,8 @@ async fn a_missing_tier_is_told_and_waited_for() {
     world.rest().await;
     world.at("b").create(TIERS, tier("gold")).await;
     world.until_shows(WEB, "a=1 b=1 c=1").await;
-    assert!(!world.at("b").ledger().await.contains("refused"));
     world.rest().await;
+    assert!(!world.at("b").ledger().await.contains("refused"));
 }
 
 #[tokio::test(start_paused = true)]

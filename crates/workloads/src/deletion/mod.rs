@@ -192,7 +192,7 @@ impl Deletions {
             // Who left is no business of ours any more.
             let member = self.fleet.get(name)?;
             let place = (deletion.kind, key.clone(), member.name().clone());
-            if self.ledger.on_its_way(&place).is_some() {
+            if self.ledger.at(&place).on_its_way.is_some() {
                 return Some(name.clone());
             }
             let client = member.client();

@@ -12,7 +12,6 @@ use koinon_control::call;
 use koinon_control::events::Weight;
 use koinon_control::queue::Next;
 use koinon_control::{Key, View};
-use koinon_fleet::ClusterId;
 use kube::{Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -27,7 +26,7 @@ use crate::hub::Hub;
 use crate::members::{DeploymentRecord, Kind};
 use crate::metrics::Part;
 use crate::rollout::{self, Record, Step};
-use crate::writing::{Count, Has, Ledger, Order, Place, Template, Why, Writer};
+use crate::writing::{Count, Has, Ledger, Order, Template, Why, Writer};
 
 /// The controller of federated Deployments.
 pub(crate) struct Controller {
@@ -161,26 +160,28 @@ impl Controller {
 
     /// Every member as it is seen now. `wanted` and `shadows` are the templates that have a name.
     fn look(&self, key: &Key, wanted: &str, shadows: &[String]) -> BTreeMap<String, Seen> {
-        let (members, ledger) = (&self.hub.members, &self.hub.ledger);
+        let members = &self.hub.members;
         let mut waiting = members.waiting.of(Kind::Deployment, key);
+        let mut records = members.deployments.everywhere(key);
+        let mut standings = self.hub.ledger.of(Kind::Deployment, key);
         let seen = members.fleet.members().into_iter().map(|member| {
-            let name = member.name().clone();
-            let place = place(key, &name);
-            let record = members.deployments.get(name.as_str(), key);
+            let name = member.name();
+            let record = records.remove(name);
+            let standing = standings.remove(name).unwrap_or_default();
             let template = record.as_ref().and_then(|record| {
                 let named = letters(record.template);
-                let taken = || ledger.template(&place, record.content).map(|name| name.to_string());
+                let taken = || standing.template(record.content).map(|name| name.to_string());
                 if named == wanted || shadows.contains(&named) { Some(named) } else { taken() }
             });
-            let refused = ledger.refusal(&place);
+            let took = standing.took();
             let seen = Seen {
                 reach: members.reach(&member, &members.deployments),
                 record,
                 template,
-                waiting: waiting.remove(&name).unwrap_or_default(),
-                took: ledger.took(&place),
-                refused: refused.map(|one| Refused { times: one.times, message: one.message }),
-                on_its_way: ledger.on_its_way(&place),
+                waiting: waiting.remove(name).unwrap_or_default(),
+                took,
+                refused: standing.refusal.map(|one| Refused { times: one.times, message: one.message }),
+                on_its_way: standing.on_its_way,
             };
             (name.as_str().to_owned(), seen)
         });
@@ -204,16 +205,12 @@ impl Controller {
     ) -> Option<Order> {
         let (hub, key) = (&self.hub, Key::of(deployment));
         let member = hub.members.fleet.get(name)?;
-        let place = place(&key, member.name());
+        let standing = hub.ledger.at(&(Kind::Deployment, key.clone(), member.name().clone()));
         let record = hub.members.deployments.get(name, &key);
         let has_template = record.as_ref().and_then(|record| {
             let named = letters(record.template);
             let known = templates.contains_key(&named);
-            if known {
-                Some(named)
-            } else {
-                hub.ledger.template(&place, record.content).map(|name| name.to_string())
-            }
+            if known { Some(named) } else { standing.template(record.content).map(|name| name.to_string()) }
         });
         let template = match &step.template {
             rollout::Template::Wanted => Some(decision.desired.template.clone()),
@@ -229,7 +226,7 @@ impl Controller {
         let spec = deployment.spec.as_ref()?;
         let mut manifest = manifest::manifest(deployment, spec, step, content_of, part);
         let content = content::of_manifest(&manifest);
-        if hub.ledger.refusal(&place).is_some_and(|refusal| refusal.pause(content).is_some()) {
+        if standing.refusal.as_ref().is_some_and(|refusal| refusal.pause(content).is_some()) {
             return None;
         }
         let count = step.replicas.map_or(Count::AsItIs, Count::Of);
@@ -237,9 +234,9 @@ impl Controller {
             None => decision.missing.get(name).copied().unwrap_or(Why::New),
             Some(record) => {
                 let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
-                let told = hub.ledger.told(&place).is_some_and(|told| told != record.spec_replicas);
+                let told = standing.told().is_some_and(|told| told != record.spec_replicas);
                 // A template of nobody's is left as it is, and what is beside it is put right when its turn comes.
-                let has = if keeps { Has::This } else { hub.ledger.has(&place, content, record.content) };
+                let has = if keeps { Has::This } else { standing.has(content, record.content) };
                 match has {
                     Has::Drifted => Why::Drifted,
                     Has::Other => Why::Changed,
@@ -354,8 +351,4 @@ impl Controller {
         let wanted = deployment.spec.as_ref().map(|spec| (hash(&spec.template), read::plain(&spec.template)));
         known.chain(wanted).collect()
     }
-}
-
-fn place(key: &Key, member: &ClusterId) -> Place {
-    (Kind::Deployment, key.clone(), member.clone())
 }

@@ -72,9 +72,9 @@ impl Controller {
                 let metadata = &there.metadata;
                 let actual =
                     content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &there.spec);
-                self.shadows.has(&place(&key), content, actual)
+                self.shadows.at(&place(&key)).has(content, actual)
             });
-            let refusal = self.shadows.refusal(&place(&key)).and_then(|refusal| refusal.pause(content));
+            let refusal = self.shadows.at(&place(&key)).refusal.and_then(|refusal| refusal.pause(content));
             if has == Has::This || refusal.is_some() {
                 continue;
             }

@@ -18,7 +18,7 @@ use crate::content;
 use crate::hub::Hub;
 use crate::members::{Kind, SetRecord};
 use crate::metrics::Part;
-use crate::writing::{Count, Has, Order, Place, Template, Writer};
+use crate::writing::{Count, Has, Order, Template, Writer};
 
 /// The controller of federated ReplicaSets.
 pub(crate) struct Controller {
@@ -107,15 +107,17 @@ impl Controller {
 
     /// Every member as it is seen now.
     fn look(&self, key: &Key, wish: &Wish) -> BTreeMap<String, Seen> {
-        let (members, ledger) = (&self.hub.members, &self.hub.ledger);
+        let members = &self.hub.members;
         let mut waiting = members.waiting.of(Kind::ReplicaSet, key);
+        let mut records = members.sets.everywhere(key);
+        let mut standings = self.hub.ledger.of(Kind::ReplicaSet, key);
         let seen = members.fleet.members().into_iter().map(|member| {
-            let name = member.name().clone();
-            let place: Place = (Kind::ReplicaSet, key.clone(), name.clone());
-            let record = members.sets.get(name.as_str(), key);
-            let has =
-                record.as_ref().map_or(Has::Other, |record| ledger.has(&place, wish.content, record.content));
-            let refused = ledger.refusal(&place).map(|refusal| Refused {
+            let name = member.name();
+            let record = records.remove(name);
+            let standing = standings.remove(name).unwrap_or_default();
+            let has = record.as_ref().map_or(Has::Other, |record| standing.has(wish.content, record.content));
+            let (took, told) = (standing.took(), standing.told());
+            let refused = standing.refusal.map(|refusal| Refused {
                 times: refusal.times,
                 pause: refusal.pause(wish.content),
                 message: refusal.message,
@@ -123,12 +125,12 @@ impl Controller {
             let seen = Seen {
                 reach: members.reach(&member, &members.sets),
                 record,
-                waiting: waiting.remove(&name).unwrap_or_default(),
+                waiting: waiting.remove(name).unwrap_or_default(),
                 has,
-                took: ledger.took(&place),
-                told: ledger.told(&place),
+                took,
+                told,
                 refused,
-                on_its_way: ledger.on_its_way(&place),
+                on_its_way: standing.on_its_way,
             };
             (name.as_str().to_owned(), seen)
         });

@@ -22,11 +22,18 @@ pub(crate) type Place = (Kind, Key, ClusterId);
 pub(crate) struct Ledger {
     /// What was refused is tried again after this long.
     try_again: Duration,
+    /// By workload, so that whoever decides about one finds all of its members at once.
+    standings: Mutex<HashMap<(Kind, Key), BTreeMap<ClusterId, Standing>>>,
+}
+
+/// How one workload stands with one member.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
     /// Sent, and not yet answered: the count that was asked for.
-    on_their_way: Mutex<BTreeMap<Place, Option<i64>>>,
-    refusals: Mutex<BTreeMap<Place, Refusal>>,
-    taken: Mutex<HashMap<Place, Taken>>,
-    repairs: Mutex<HashMap<Place, Repairs>>,
+    pub(crate) on_its_way: Option<Option<i64>>,
+    pub(crate) refusal: Option<Refusal>,
+    taken: Option<Taken>,
+    repairs: Option<Repairs>,
 }
 
 /// How often something was put right lately.
@@ -75,29 +82,61 @@ impl Refusal {
     }
 }
 
-impl Ledger {
-    /// An empty book, in which refusals stand for so long.
-    pub(crate) fn new(try_again: Duration) -> Ledger {
-        Ledger {
-            try_again,
-            on_their_way: Mutex::default(),
-            refusals: Mutex::default(),
-            taken: Mutex::default(),
-            repairs: Mutex::default(),
+impl Standing {
+    /// The name of the template that the member took, as long as it has what it took.
+    pub(crate) fn template(&self, actual: u64) -> Option<Arc<str>> {
+        self.taken.as_ref().filter(|taken| taken.actual == actual).and_then(|taken| taken.template.clone())
+    }
+
+    /// How what the member has, `actual`, compares with `content`.
+    pub(crate) fn has(&self, content: u64, actual: u64) -> Has {
+        match &self.taken {
+            Some(taken) if taken.content == content && taken.actual == actual => Has::This,
+            _ if content == actual => Has::This,
+            Some(taken) if taken.content == content => Has::Drifted,
+            _ => Has::Other,
         }
     }
 
-    /// The count that is on its way to a member, if anything is.
-    pub(crate) fn on_its_way(&self, place: &Place) -> Option<Option<i64>> {
-        self.on_their_way.lock().get(place).copied()
+    /// Whether the member ever took anything from us.
+    pub(crate) fn took(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// The count that the member last took from us.
+    pub(crate) fn told(&self) -> Option<i64> {
+        self.taken.as_ref().and_then(|taken| taken.replicas)
+    }
+}
+
+impl Ledger {
+    /// An empty book, in which refusals stand for so long.
+    pub(crate) fn new(try_again: Duration) -> Ledger {
+        Ledger { try_again, standings: Mutex::default() }
+    }
+
+    /// How a workload stands with all members.
+    pub(crate) fn of(&self, kind: Kind, key: &Key) -> BTreeMap<ClusterId, Standing> {
+        self.standings.lock().get(&(kind, key.clone())).cloned().unwrap_or_default()
+    }
+
+    /// How a workload stands with one member.
+    pub(crate) fn at(&self, (kind, key, member): &Place) -> Standing {
+        let standings = self.standings.lock();
+        standings.get(&(*kind, key.clone())).and_then(|of| of.get(member)).cloned().unwrap_or_default()
+    }
+
+    fn change<T>(&self, (kind, key, member): &Place, change: impl FnOnce(&mut Standing) -> T) -> T {
+        let mut standings = self.standings.lock();
+        change(standings.entry((*kind, key.clone())).or_default().entry(member.clone()).or_default())
     }
 
     pub(super) fn send(&self, place: &Place, replicas: Option<i64>) {
-        self.on_their_way.lock().insert(place.clone(), replicas);
+        self.change(place, |standing| standing.on_its_way = Some(replicas));
     }
 
     pub(super) fn answered(&self, place: &Place) {
-        self.on_their_way.lock().remove(place);
+        self.change(place, |standing| standing.on_its_way = None);
     }
 
     /// The member took `content` with a count and the template of this name, and has `actual` now.
@@ -109,8 +148,10 @@ impl Ledger {
         replicas: Option<i64>,
         template: Option<Arc<str>>,
     ) {
-        self.refusals.lock().remove(place);
-        self.taken.lock().insert(place.clone(), Taken { content, actual, replicas, template });
+        self.change(place, |standing| {
+            standing.refusal = None;
+            standing.taken = Some(Taken { content, actual, replicas, template });
+        });
     }
 
     /// Somebody took `content`, and has `actual` now.
@@ -118,63 +159,39 @@ impl Ledger {
         self.taken(place, content, actual, None, None);
     }
 
-    /// The name of the template that a member took, as long as it has what it took.
-    pub(crate) fn template(&self, place: &Place, actual: u64) -> Option<Arc<str>> {
-        let taken = self.taken.lock();
-        taken.get(place).filter(|taken| taken.actual == actual).and_then(|taken| taken.template.clone())
-    }
-
-    /// How what a member has, `actual`, compares with `content`.
-    pub(crate) fn has(&self, place: &Place, content: u64, actual: u64) -> Has {
-        match self.taken.lock().get(place) {
-            Some(taken) if taken.content == content && taken.actual == actual => Has::This,
-            _ if content == actual => Has::This,
-            Some(taken) if taken.content == content => Has::Drifted,
-            _ => Has::Other,
-        }
-    }
-
-    /// Whether a member ever took anything from us.
-    pub(crate) fn took(&self, place: &Place) -> bool {
-        self.taken.lock().contains_key(place)
-    }
-
-    /// The count that a member last took from us.
-    pub(crate) fn told(&self, place: &Place) -> Option<i64> {
-        self.taken.lock().get(place).and_then(|taken| taken.replicas)
-    }
-
     /// The member refused; says how often in a row.
     pub(crate) fn refused(&self, place: &Place, content: u64, message: &str) -> u32 {
-        let mut refusals = self.refusals.lock();
-        let times = refusals.get(place).map_or(0, |refusal| refusal.times).saturating_add(1);
-        let refusal =
-            Refusal { times, message: message.to_owned(), content, until: Instant::now() + self.try_again };
-        refusals.insert(place.clone(), refusal);
-        times
+        let until = Instant::now() + self.try_again;
+        self.change(place, |standing| {
+            let times = standing.refusal.as_ref().map_or(0, |refusal| refusal.times).saturating_add(1);
+            standing.refusal = Some(Refusal { times, message: message.to_owned(), content, until });
+            times
+        })
     }
 
     /// Something was put right; says whether that happens so often that somebody there must be putting it wrong on purpose.
     pub(super) fn repaired(&self, place: &Place) -> bool {
         let now = Instant::now();
-        let mut repairs = self.repairs.lock();
-        let lately = repairs.entry(place.clone()).or_insert(Repairs { count: 0, since: now });
-        if now.duration_since(lately.since) > LATELY {
-            *lately = Repairs { count: 0, since: now };
-        }
-        lately.count += 1;
-        lately.count >= CONTESTED
+        self.change(place, |standing| {
+            let lately = standing.repairs.get_or_insert(Repairs { count: 0, since: now });
+            if now.duration_since(lately.since) > LATELY {
+                *lately = Repairs { count: 0, since: now };
+            }
+            lately.count += 1;
+            lately.count >= CONTESTED
+        })
     }
 
-    pub(crate) fn refusal(&self, place: &Place) -> Option<Refusal> {
-        self.refusals.lock().get(place).cloned()
-    }
-
-    /// Forgets a workload that is no more.
+    /// Forgets a workload that is no more, but not what is still on its way.
     pub(crate) fn forget(&self, kind: Kind, key: &Key) {
-        let other = |place: &Place| (place.0, &place.1) != (kind, key);
-        self.refusals.lock().retain(|place, _| other(place));
-        self.taken.lock().retain(|place, _| other(place));
-        self.repairs.lock().retain(|place, _| other(place));
+        let mut standings = self.standings.lock();
+        let Some(of) = standings.get_mut(&(kind, key.clone())) else { return };
+        of.retain(|_, standing| {
+            *standing = Standing { on_its_way: standing.on_its_way, ..Standing::default() };
+            standing.on_its_way.is_some()
+        });
+        if of.is_empty() {
+            standings.remove(&(kind, key.clone()));
+        }
     }
 }
