@@ -133,7 +133,8 @@ impl World {
 
     pub(crate) async fn stop(&self) {
         if let Some(league) = self.league.lock().await.take() {
-            league.stop_role().await;
+            // Every scenario looked whether it lacked anything.
+            let _ = league.stop_role().await;
         }
         let clusters = std::mem::take(&mut *self.clusters.lock().await);
         for (running, _) in clusters.into_values() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 use koinon_sync::manifests::{self, Grant};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ pub(crate) struct Install {
     /// For this role only
     #[arg(long)]
     role: Option<Role>,
-    /// With the rights that --webhook of the network role needs
+    /// With the rights that --webhook of the network and workloads roles needs
     #[arg(long)]
     webhook: bool,
     #[command(flatten)]
@@ -93,6 +94,7 @@ enum Role {
     Config,
     Network,
     Sync,
+    Workloads,
 }
 
 /// Prints YAML for `kubectl apply -f -`.
@@ -102,10 +104,10 @@ pub(crate) fn run(install: &Install) -> anyhow::Result<()> {
 }
 
 fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
-    let roles = install.role.map_or_else(|| vec![Role::Config, Role::Network, Role::Sync], |role| vec![role]);
-    let mut all = Vec::new();
+    let roles = install.role.map_or_else(|| Role::value_variants().to_vec(), |role| vec![role]);
+    let mut all: Vec<Value> = Vec::new();
     for role in roles {
-        all.extend(match (install.what, role) {
+        let needed = match (install.what, role) {
             (What::Crds, Role::Config) => koinon_config::crds(),
             (What::Rbac, Role::Config) => koinon_config::rbac(),
             (What::Crds, Role::Network) => koinon_network::crds(),
@@ -116,7 +118,15 @@ fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
             // What it syncs is defined by others.
             (What::Crds, Role::Sync) => Vec::new(),
             (What::Rbac, Role::Sync) => install.sync.rbac()?,
-        });
+            (What::Crds, Role::Workloads) => koinon_workloads::crds(),
+            (What::Rbac, Role::Workloads) => koinon_workloads::rbac(install.webhook),
+        };
+        // Several roles need some of it.
+        for object in needed {
+            if !all.contains(&object) {
+                all.push(object);
+            }
+        }
     }
     Ok(all)
 }
@@ -145,12 +155,27 @@ mod tests {
             (What::Crds, Role::Network),
             (What::Rbac, Role::Network),
             (What::Rbac, Role::Sync),
+            (What::Crds, Role::Workloads),
+            (What::Rbac, Role::Workloads),
         ];
         for (what, role) in printed {
             let sync = Sync { side: Side::Cloud, robot_name: Some("r1".into()), crds: None, admission: true };
             let wanted = objects(&Install { what, role: Some(role), webhook: true, sync }).unwrap();
             let read: Vec<Value> = serde_saphyr::from_multiple(&yaml(&wanted).unwrap()).unwrap();
             assert_eq!(read, wanted);
+        }
+    }
+
+    #[test]
+    fn what_several_roles_need_is_printed_once() {
+        for what in [What::Crds, What::Rbac] {
+            let all = objects(&Install { what, role: None, webhook: true, sync: Sync::default() }).unwrap();
+            let name = |object: &Value| {
+                let metadata = &object["metadata"];
+                (object["kind"].to_string(), metadata["namespace"].to_string(), metadata["name"].to_string())
+            };
+            let names: std::collections::BTreeSet<_> = all.iter().map(name).collect();
+            assert_eq!(names.len(), all.len(), "{names:#?}");
         }
     }
 }

@@ -11,6 +11,7 @@
 //! - [`planner`], [`placing`] and [`rollout`] are pure functions of their input: no client, no runtime, no clock.
 //! - [`preview`] tells what they would decide about a live workload.
 //! - [`admission`] is what a webhook refuses.
+//! - [`crds`] and [`rbac`] are what the federation's API server needs before.
 //! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
 pub mod admission;
@@ -19,6 +20,7 @@ mod deletion;
 mod deployments;
 mod digest;
 mod hub;
+mod install;
 mod intent;
 mod members;
 mod metrics;
@@ -33,5 +35,6 @@ mod words;
 mod writing;
 
 pub use hub::Options;
+pub use install::{NAME, crds, rbac};
 pub use metrics::Metrics;
 pub use service::Workloads;

@@ -84,6 +84,15 @@ impl Running {
     pub(crate) fn log(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.folder.join("log"))?)
     }
+
+    /// Fails if a role wanted to do what it may not. `beside` says where it runs.
+    pub(crate) fn lacked_nothing(&self, beside: &str) -> anyhow::Result<()> {
+        let log = self.log()?;
+        let missing: Vec<&str> =
+            log.lines().filter(|line| line.contains("a permission is missing")).collect();
+        anyhow::ensure!(missing.is_empty(), "beside {beside}: {missing:#?}");
+        Ok(())
+    }
 }
 
 /// Runs a role as its own process.

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use self::space::{Space, seats};
 use self::wire::Wire;
 use crate::engine::{Running, koinon};
-use crate::world::{Cluster, World};
+use crate::world::{Cluster, Room, World};
 
 /// The members, so named that layouts which depend on names are those of the design.
 pub(crate) const MEMBERS: [&str; 3] = ["a", "b", "c"];
@@ -48,6 +48,10 @@ const HURRY: [&str; 16] = [
 pub(crate) struct League {
     pub(crate) federation: Arc<Cluster>,
     pub(crate) members: BTreeMap<&'static str, Member>,
+    /// Where the federation keeps what is its own.
+    pub(crate) system: Room,
+    /// What the role may do there, and no more.
+    pub(crate) rights: PathBuf,
     world: Arc<World>,
     role: Mutex<Option<Running>>,
     peace: RwLock<()>,
@@ -68,7 +72,11 @@ impl League {
         for name in MEMBERS {
             members.insert(name, Member::new(world.cluster(name).await?).await?);
         }
-        let league = League { federation, members, world, role: Mutex::default(), peace: RwLock::default() };
+        let system = Room::bare(federation.clone(), "koinon-system").await?;
+        system.install("workloads").await?;
+        let rights = system.kubeconfig_as("koinon-workloads").await?;
+        let (role, peace) = (Mutex::default(), RwLock::default());
+        let league = League { federation, members, system, rights, world, role, peace };
         for name in MEMBERS {
             league.join(name).await?;
         }
@@ -87,16 +95,25 @@ impl League {
     }
 
     pub(crate) async fn start_role(&self) -> anyhow::Result<()> {
-        let running =
-            self.world.role_with("league", "workloads", &self.federation.kubeconfig, &HURRY).await?;
+        let running = self.world.role_with("league", "workloads", &self.rights, &HURRY).await?;
         *self.role.lock().await = Some(running);
         Ok(())
     }
 
     /// Ends the role in good order.
-    pub(crate) async fn stop_role(&self) {
+    pub(crate) async fn stop_role(&self) -> anyhow::Result<()> {
+        let lacked = self.has_its_rights().await;
         if let Some(role) = self.role.lock().await.take() {
             role.stop().await;
+        }
+        lacked
+    }
+
+    /// Fails if the role ever wanted to do what it may not.
+    pub(crate) async fn has_its_rights(&self) -> anyhow::Result<()> {
+        match &*self.role.lock().await {
+            Some(role) => role.lacked_nothing("the federation"),
+            None => Ok(()),
         }
     }
 

@@ -207,6 +207,7 @@ impl Space {
 
     /// Ends everything of this scenario, everywhere; nobody waits for the pods.
     pub(crate) async fn leave(self) -> anyhow::Result<()> {
+        self.league.has_its_rights().await?;
         self.kubectl(&["delete", "deployments,replicasets", "--all", "--wait=true"]).await?;
         for member in self.league.members.values() {
             let namespaces: Api<Namespace> = Api::all(member.cluster.client.clone());

@@ -72,7 +72,7 @@ async fn away(world: Arc<World>) -> anyhow::Result<()> {
     space.kubectl(&["delete", "deployment/web", "--cascade=foreground", "--timeout=150s"]).await?;
     until_gone(&space, "deployment/web", "c=1").await?;
     // Somebody else takes over, who never saw it.
-    league.stop_role().await;
+    league.stop_role().await?;
     league.members["c"].wire.heal();
     league.start_role().await?;
     until_gone(&space, "deployment/web", "").await?;
@@ -89,7 +89,7 @@ async fn unseen(space: &Space) -> anyhow::Result<()> {
         space.until_layout(named, "a=1 b=1 c=1").await?;
     }
     until_anchors(space, "two are held", |all| all.len() == 2).await?;
-    space.league.stop_role().await;
+    space.league.stop_role().await?;
     space.kubectl(&["delete", both[0], both[1], "--cascade=foreground", "--wait=false"]).await?;
     // The garbage collector has done all that it can.
     let going = |one: &ControllerRevision| one.metadata.deletion_timestamp.is_some();

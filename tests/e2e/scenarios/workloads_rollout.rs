@@ -180,7 +180,7 @@ async fn without_us(world: Arc<World>) -> anyhow::Result<()> {
     rolled_out(&space).await?;
     set(&space, "2").await?;
     space.until_images(WEB, "a=web:2 b=web:1 c=web:1").await?;
-    league.stop_role().await;
+    league.stop_role().await?;
     // A member is a whole cluster, with a whole Deployment.
     for arguments in [
         &["set", "image", WEB, "main=example.com/web:hot"][..],

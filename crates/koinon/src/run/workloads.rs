@@ -14,7 +14,7 @@ use koinon_fleet::membership::Controller;
 use koinon_fleet::membership::admission::{self, Doorkeeper};
 use koinon_fleet::membership::controller::Kind;
 use koinon_webhook::{Request, Reviewer, Verdict};
-use koinon_workloads::{Metrics, Options, Workloads};
+use koinon_workloads::{Metrics, NAME, Options, Workloads};
 use kube::Client;
 use prometheus_client::registry::Registry;
 
@@ -22,9 +22,6 @@ use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
-
-/// Replicas of this role contend for this Lease.
-const LEASE: &str = "koinon-workloads";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -63,7 +60,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let options = koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() };
     args.common
         .election
-        .run(client.clone(), LEASE, &end, || async {
+        .run(client.clone(), NAME, &end, || async {
             let fleet = Fleet::new(options.clone(), of_members.clone(), clock.clone());
             let controller =
                 Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone());
@@ -81,7 +78,7 @@ fn subject(client: Client) -> Subject {
     let rules = [koinon_workloads::admission::rules(), admission::rules()];
     let rules = rules.iter().flat_map(|rules| rules.as_array().cloned().unwrap_or_default()).collect();
     Subject {
-        name: LEASE,
+        name: NAME,
         webhook: "workloads.webhook.koinon.dev",
         rules: serde_json::Value::Array(rules),
         conditions: serde_json::json!([koinon_workloads::admission::condition()]),

@@ -163,7 +163,7 @@ async fn until_guarded(site: &Site) -> anyhow::Result<()> {
 pub(super) async fn preferences(world: Arc<World>) -> anyhow::Result<()> {
     let league = world.league().await?;
     let _alone = league.alone().await;
-    league.stop_role().await;
+    league.stop_role().await?;
     let outcome = refuse_preferences(&world, &league).await;
     // Whatever came of it: others want their federation back.
     league.start_role().await?;
@@ -172,7 +172,8 @@ pub(super) async fn preferences(world: Arc<World>) -> anyhow::Result<()> {
 
 async fn refuse_preferences(world: &World, league: &League) -> anyhow::Result<()> {
     let arguments = [&HASTE[..], &WEBHOOK].concat();
-    let role = world.role_with("guarded", "workloads", &league.federation.kubeconfig, &arguments).await?;
+    league.system.install_printed(&["rbac", "--role", "workloads", "--webhook"]).await?;
+    let role = world.role_with("guarded", "workloads", &league.rights, &arguments).await?;
     let room = Room::bare(league.federation.clone(), "guarded-preferences").await?;
     let deployment = |annotations: Value| {
         let labels = json!({"app": "web"});
@@ -219,6 +220,8 @@ async fn refuse_preferences(world: &World, league: &League) -> anyhow::Result<()
         json!({preferences: r#"{"clusters":{"a":{"weight":1}}}"#, "koinon.dev/cluster-order": "b,a"}),
     );
     anyhow::ensure!(apply(&good, &["--dry-run=server"]).await?.code == Some(0), "what is well said is taken");
+    let lacked = role.lacked_nothing("the federation");
     role.stop().await;
+    lacked?;
     room.leave().await
 }
