@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_api::names::membership::GROUP;
 use koinon_apiserver::context::Context;
-use koinon_control::Clock;
+use koinon_control::{Clock, permission};
 use koinon_fleet::Fleet;
 use koinon_fleet::membership::Controller;
 use koinon_fleet::membership::admission::{self, Doorkeeper};
@@ -39,6 +39,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let client = permission::telling(client, "the federation");
     let (mut registry, health) = (Registry::default(), Readiness::default());
     let (of_members, metrics) = (koinon_fleet::Metrics::default(), Metrics::default());
     of_members.register(&mut registry);
