@@ -23,8 +23,12 @@ impl Led {
     /// Whether it matters here what was heard of a policy in another member. Otherwise each of many members would look up at every
     /// word of every other.
     fn concerns(&self, member: &ClusterId, key: &PolicyKey, heard: &Heard<'_>) -> bool {
-        if self.unsettled.lock().contains_key(key) {
-            return true;
+        match (self.unsettled.lock().get(key), heard) {
+            // Whoever else has it already changes nothing, and what is being made is looked at again when it is done.
+            (Some(Unsettled::Coming(coming)), Heard::Ledger(Some(version))) => return *version > coming,
+            (Some(Unsettled::Coming(_)), Heard::Ledger(None) | Heard::Object) => return false,
+            (Some(_), _) => return true,
+            (None, _) => {}
         }
         let document = self.sight.page(self.me().as_str(), key.page());
         let entry = document.as_deref().and_then(|document| match &document.says {
@@ -56,7 +60,10 @@ impl Led {
     pub(super) fn unsettle<'a>(&self, keys: impl Iterator<Item = &'a PolicyKey>) {
         let mut all = self.unsettled.lock();
         for key in keys {
-            all.entry(key.clone()).or_insert(Unsettled::Pending);
+            let how = all.entry(key.clone()).or_insert(Unsettled::Pending);
+            if matches!(how, Unsettled::Coming(_)) {
+                *how = Unsettled::Pending;
+            }
         }
     }
 
@@ -90,7 +97,7 @@ impl Led {
         }
         for how in self.unsettled.lock().values() {
             match how {
-                Unsettled::Pending => stands.pending += 1,
+                Unsettled::Coming(_) | Unsettled::Pending => stands.pending += 1,
                 Unsettled::Conflict => stands.conflicts += 1,
                 Unsettled::Refused => stands.refused += 1,
                 Unsettled::Elsewhere => {}

@@ -10,6 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::plan::{Act, Why};
+use super::version::Version;
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -31,9 +32,11 @@ pub(super) enum Outcome {
 }
 
 /// Why a policy is not, or not yet, as it should be in a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unsettled {
-    /// On its way, waiting for something, or not for this member.
+    /// A copy of this version is being made.
+    Coming(Version),
+    /// Waiting for something.
     Pending,
     /// A policy of somebody's own has its name.
     Conflict,
@@ -48,6 +51,7 @@ impl Unsettled {
     pub(super) fn of(act: &Act) -> Option<Unsettled> {
         match act {
             Act::Rest(Why::InStep | Why::Nowhere | Why::Done) => None,
+            Act::Write(write) => Some(Unsettled::Coming(write.version.clone())),
             Act::Rest(Why::Foreign) => Some(Unsettled::Conflict),
             Act::Rest(Why::Refused) | Act::Refuse(_) => Some(Unsettled::Refused),
             Act::Rest(Why::Declined | Why::NoNamespace) => Some(Unsettled::Elsewhere),

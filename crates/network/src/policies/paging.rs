@@ -155,6 +155,7 @@ impl Led {
         }
         self.announce(deeds);
         let before = page.clone();
+        let mut noted = Vec::new();
         let on_way = self.source.traffic.set_out(touches.len());
         let outcomes = stream::iter(touches).map(|(key, act)| async {
             let outcome = self.touch(&key, act).await;
@@ -166,8 +167,8 @@ impl Led {
                     if let Some(since) = since.get(&key) {
                         self.metrics.propagated(since.elapsed());
                     }
-                    self.classify(&key, None);
                     page.note(&key, entry);
+                    noted.push(key);
                 }
                 Outcome::Refused(refusal) => {
                     page.refused.insert(key, refusal);
@@ -183,6 +184,7 @@ impl Led {
             self.source.traffic.pass(LET_PASS).await;
             self.write_page(number, version.as_deref(), &page).await?;
         }
+        noted.iter().for_each(|key| self.classify(key, None));
         Ok(all_well)
     }
 

@@ -9,6 +9,7 @@ use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 
 use super::plan::Seen;
 use crate::intent::Intent;
+use crate::members::SetRecord;
 use crate::placing::{Held, Placed, Spot, Wanted};
 use crate::rollout::Reach;
 use crate::words::several;
@@ -115,7 +116,7 @@ pub(super) fn status(
             // Not listed yet, as after a restart: what was known last still holds.
             let last = before.and_then(|before| before.clusters.get(name));
             if let Some(last) = last.filter(|_| seen.reach == Reach::Unsure) {
-                let counted = last.replicas.min(last.desired);
+                let counted = last.replicas.min(last.desired).max(last.ready);
                 replicas += counted;
                 labeled += counted;
                 ready += last.ready;
@@ -123,8 +124,8 @@ pub(super) fn status(
             }
             continue;
         };
-        let probes = placed.clusters.get(name).map_or(0, |spot| probes(spot, record.spec_replicas));
-        replicas += (record.replicas - probes).max(0);
+        let probes = placed.clusters.get(name).map_or(0, |spot| probes(spot, record));
+        replicas += record.replicas - probes;
         labeled += (record.fully_labeled - probes).max(0);
         ready += record.ready;
         available += record.available;
@@ -142,8 +143,11 @@ pub(super) fn status(
     }
 }
 
-fn probes(spot: &Spot, asked: i64) -> i64 {
-    (asked - spot.share.replicas).max(0).min(spot.stuck.unschedulable)
+/// Pods beyond the member's share that wait for room. What is ready does not wait, however old the word on pods without a node is: no
+/// server takes a status with more ready replicas than there are.
+fn probes(spot: &Spot, record: &SetRecord) -> i64 {
+    let beyond = (record.spec_replicas - spot.share.replicas).max(0);
+    beyond.min(spot.stuck.unschedulable).min(record.replicas - record.ready).max(0)
 }
 
 fn conditions(
