@@ -15,6 +15,7 @@ mod policies;
 mod replicasets;
 mod scale;
 mod services;
+mod sites;
 mod sync;
 
 use std::path::PathBuf;

@@ -1,59 +1,34 @@
 //! Federated policies: an edit on its way to all members, beside the bare writes that it cannot do without.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use axum::Router;
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options, Server};
-use koinon_control::Clock;
-use koinon_fleet::election::{Elections, Timing};
-use koinon_fleet::membership::{Formation, Part};
-use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
-use koinon_network::lead::lead;
 use koinon_network::policies::key::Kind;
-use koinon_network::policies::{self, Policies};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tower::ServiceExt as _;
 
+use crate::league::{PATIENCE, Role};
 use crate::measure::median;
+use crate::sites::{Site, Sites, until_quiet};
 
-/// Everything must have arrived by then, or something is broken.
-const PATIENCE: Duration = Duration::from_secs(600);
 const ANTREA: &str = include_str!("../../crates/network/data/antrea.json");
 const MARK: &str = "federated.anp.antreaplus.vmware.com";
+/// What leaders write.
+const COUNTED: &[&str] = &["/clusternetworkpolicies", "/configmaps"];
 /// So many policies are made at once.
 const AT_ONCE: usize = 16;
 
-struct Site {
-    id: ClusterId,
-    /// What users do and see.
-    client: Client,
-    /// What leaders write to it, but for leases and events.
-    writes: Arc<AtomicUsize>,
-    router: Router,
-}
-
 /// Measures and gives the table.
 pub(crate) async fn run(members: usize, policies: usize, rounds: usize) -> Result<String> {
-    let mut sites = Vec::new();
-    for number in 0..members {
-        sites.push(Site::open(&format!("m{number:03}")).await?);
-    }
+    let started = Sites::start(members, serde_json::from_str(ANTREA)?, COUNTED).await?;
+    let sites = &started.all[..];
     let first = sites.first().context("there is a member")?;
-    for site in &sites {
+    for site in sites {
         site.acnps().create(&PostParams::default(), &policy("bare", 1, false)?).await?;
     }
     let made = stream::iter(0..policies).map(|number| async move {
@@ -62,8 +37,8 @@ pub(crate) async fn run(members: usize, policies: usize, rounds: usize) -> Resul
     });
     made.buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let begun = Instant::now();
-    let leading = tokio::spawn(supervise(&sites).await?);
-    for site in &sites {
+    let role = Role::network(started.folder.path())?;
+    for site in sites {
         site.until_has(policies + 1).await?;
     }
     let filled = begun.elapsed().as_secs_f64();
@@ -71,21 +46,22 @@ pub(crate) async fn run(members: usize, policies: usize, rounds: usize) -> Resul
     // In turns, so that a noisy moment of the machine meets both.
     for round in 0..rounds {
         let says = i64::try_from(round)? + 2;
-        until_quiet(&sites).await;
+        until_quiet(sites).await;
         let writes = try_join_all(sites.iter().map(|site| site.rewrite("bare", says))).await?;
-        bare.push(everywhere(&sites, "bare", says, try_join_all(writes)).await?);
-        until_quiet(&sites).await;
-        let before = written(&sites);
-        federated.push(everywhere(&sites, "p0", says, first.edit("p0", says)).await?);
-        until_quiet(&sites).await;
-        counted.push((written(&sites) - before) as f64);
+        bare.push(everywhere(sites, "bare", says, try_join_all(writes)).await?);
+        until_quiet(sites).await;
+        let before = written(sites);
+        federated.push(everywhere(sites, "p0", says, first.edit("p0", says)).await?);
+        until_quiet(sites).await;
+        counted.push((written(sites) - before) as f64);
     }
-    leading.abort();
+    let (processor, memory) = (role.processor()?, role.resident()?);
+    role.stop()?;
     let (bare, federated, counted) = (median(bare), median(federated), median(counted));
     let ledger = first.ledger().await?;
     let mut table = format!(
-        "# Federated policies beside bare writes\n\n{policies} policies in {members} members, in memory in one process. Medians of {rounds} \
-         rounds in turns.\nMade by `cargo run --release -p koinon-benches -- policies`.\n\n| | |\n|---|---:|\n"
+        "# Federated policies beside bare writes\n\n{policies} policies in {members} embedded members over HTTPS on one machine, in memory; one supervisor is a \
+         process of its own and leads them all. Medians of {rounds} rounds in turns.\nMade by `cargo run --release -p koinon-benches -- policies`.\n\n| | |\n|---|---:|\n"
     );
     writeln!(table, "| one edit in all members, bare writes at once | {bare:.1} ms |")?;
     writeln!(table, "| one edit in one member until all have it | {federated:.1} ms |")?;
@@ -93,63 +69,14 @@ pub(crate) async fn run(members: usize, policies: usize, rounds: usize) -> Resul
     writeln!(table, "| writes of leaders for one edit, ledgers included | {counted:.0} |")?;
     writeln!(table, "| ledger of one member | {:.0} KiB |", ledger as f64 / 1024.0)?;
     writeln!(table, "| all policies in all members, from the start of the supervisor | {filled:.1} s |")?;
+    writeln!(table, "| processor time of the leader until the end | {processor:.1} s |")?;
+    writeln!(table, "| its resident memory | {memory:.0} MiB |")?;
     Ok(table)
 }
 
 impl Site {
-    async fn open(name: &str) -> Result<Site> {
-        let context = Context::real();
-        let authority = Authority::in_memory(&context)?;
-        let server = Server::open(Options::default(), &authority, context).await?;
-        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        let client = Client::new(router.clone(), "default");
-        let site = Site { id: ClusterId::new(name)?, client, writes: Arc::default(), router };
-        let definitions: Vec<Value> = serde_json::from_str(ANTREA)?;
-        for definition in definitions.into_iter().chain(koinon_api::membership::crds()) {
-            site.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
-        }
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "antrea-plus-system"}});
-        site.create("/api/v1/namespaces", &namespace).await?;
-        let federation = json!({
-            "apiVersion": "federation.antreaplus.tanzu.vmware.com/v1alpha1", "kind": "Federation",
-            "metadata": {"name": "federation"}, "spec": {},
-        });
-        let path =
-            "/apis/federation.antreaplus.tanzu.vmware.com/v1alpha1/namespaces/antrea-plus-system/federations";
-        let begun = Instant::now();
-        // New definitions are served after a moment.
-        while let Err(error) = site.create(path, &federation).await {
-            ensure!(begun.elapsed() < PATIENCE, "{error}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(site)
-    }
-
-    async fn create(&self, path: &str, body: &Value) -> Result<()> {
-        let request = http::Request::post(path)
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(body)?)?;
-        self.client.request::<Value>(request).await?;
-        Ok(())
-    }
-
     fn acnps(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &Kind::Cluster.resource())
-    }
-
-    /// The way that the supervisor takes.
-    fn link(&self) -> Client {
-        let (router, writes) = (self.router.clone(), self.writes.clone());
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let path = request.uri().path();
-            let counts = !path.contains("/leases") && !path.contains("/events");
-            if request.method() != http::Method::GET && counts {
-                writes.fetch_add(1, Ordering::Relaxed);
-            }
-            router.clone().oneshot(request)
-        });
-        Client::new(service, "default")
     }
 
     async fn edit(&self, name: &str, says: i64) -> Result<()> {
@@ -181,7 +108,7 @@ impl Site {
     async fn until_has(&self, policies: usize) -> Result<()> {
         let begun = Instant::now();
         while self.acnps().list_metadata(&ListParams::default()).await?.items.len() < policies {
-            ensure!(begun.elapsed() < PATIENCE, "{} does not get its policies", self.id);
+            ensure!(begun.elapsed() < PATIENCE, "{} does not get its policies", self.name);
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         Ok(())
@@ -196,34 +123,6 @@ impl Site {
         let maps = list["items"].as_array().into_iter().flatten();
         Ok(maps.filter_map(|map| map["data"]["ledger.json"].as_str()).map(str::len).sum())
     }
-}
-
-/// What a supervisor beside the first member does for all of them.
-async fn supervise(sites: &[Site]) -> Result<impl Future<Output = ()> + Send + 'static> {
-    let fleet = Fleet::new(koinon_fleet::Options::default(), Metrics::default(), Clock::default());
-    let wanted: BTreeMap<_, _> = sites
-        .iter()
-        .map(|site| (site.id.clone(), Wanted { link: Link::Direct(site.link()), uid: None }))
-        .collect();
-    let me = sites.first().context("there is a member")?.id.clone();
-    fleet.set(wanted).await;
-    let formation = Formation {
-        part: Part::Supervisor(me),
-        federation: None,
-        members: BTreeMap::new(),
-        ignored: Vec::new(),
-        problems: Vec::new(),
-    };
-    Ok(async move {
-        let (_formed, formed) = watch::channel(Some(Arc::new(formation)));
-        let elections = Elections::new(fleet.clone(), "bench", Timing::default());
-        let policies =
-            Policies::new(fleet.clone(), policies::Options::default(), policies::Metrics::default());
-        tokio::select! {
-            _ = elections.run(formed) => {}
-            _ = lead(fleet, elections.clone(), vec![policies]) => {}
-        }
-    })
 }
 
 /// The milliseconds from `edit` until every member shows it.
@@ -255,20 +154,7 @@ async fn everywhere<T>(
 }
 
 fn written(sites: &[Site]) -> usize {
-    sites.iter().map(|site| site.writes.load(Ordering::Relaxed)).sum()
-}
-
-/// Waits until leaders have not written for a moment.
-async fn until_quiet(sites: &[Site]) {
-    let mut before = written(sites);
-    loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = written(sites);
-        if now == before {
-            return;
-        }
-        before = now;
-    }
+    sites.iter().map(|site| site.meter.writes()).sum()
 }
 
 fn policy(name: &str, says: i64, federated: bool) -> Result<DynamicObject> {

@@ -1,8 +1,6 @@
 //! Federated Services: a pod that becomes ready on its way to all members, beside the bare writes that it cannot do without;
 //! what many Services cost a leader; and what a rolling restart costs everybody.
 
-mod sites;
-
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -15,9 +13,9 @@ use kube::Api;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 
-use self::sites::{SYSTEM, Site, Sites, WORK};
 use crate::league::{PATIENCE, Role};
 use crate::measure::{median, p99};
+use crate::sites::{SYSTEM, Site, Sites, WORK, until_quiet};
 
 const JOINS: &str = "svc.global.federated.antreaplus.vmware-tanzu.com";
 /// So many objects are made at a time.
@@ -37,7 +35,7 @@ pub(crate) struct Sizes {
 /// Measures and gives the table.
 pub(crate) async fn run(sizes: Sizes) -> Result<String> {
     let Sizes { members, services, endpoints, pods, rounds } = sizes;
-    let sites = Sites::start(members).await?;
+    let sites = Sites::start(members, Vec::new(), &["/services", "/endpointslices"]).await?;
     let source = sites.all.get(1).context("there are two members")?;
     source.serve("hot", &pods_of(endpoints, 0)).await?;
     for site in &sites.all {
@@ -309,18 +307,4 @@ fn pods_of(count: usize, round: usize) -> Vec<String> {
 
 fn address(pod: usize, round: usize) -> String {
     format!("10.{}.{}.{}", round % 200 + 1, pod / 250, pod % 250 + 1)
-}
-
-/// Waits until the leader has not written for a moment.
-async fn until_quiet(sites: &[Site]) {
-    let written = || sites.iter().map(|site| site.meter.writes()).sum::<usize>();
-    let mut before = written();
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let now = written();
-        if now == before {
-            return;
-        }
-        before = now;
-    }
 }

@@ -24,55 +24,62 @@ use tokio::task::JoinSet;
 
 use crate::league::{PATIENCE, client, login};
 
-/// Where federated Services are.
-pub(super) const SYSTEM: &str = "antrea-plus-system";
-/// Where their members are.
-pub(super) const WORK: &str = "bench";
+/// Where federations and global Services are.
+pub(crate) const SYSTEM: &str = "antrea-plus-system";
+/// Where users are at home.
+pub(crate) const WORK: &str = "bench";
 const API: &str = "federation.antreaplus.tanzu.vmware.com/v1alpha1";
 
-pub(super) struct Sites {
+pub(crate) struct Sites {
     /// Holds the `kubeconfig` of the first, beside which the supervisor runs.
-    pub(super) folder: TempDir,
-    pub(super) all: Vec<Site>,
+    pub(crate) folder: TempDir,
+    pub(crate) all: Vec<Site>,
     _running: JoinSet<()>,
 }
 
-pub(super) struct Site {
-    pub(super) name: String,
+pub(crate) struct Site {
+    pub(crate) name: String,
     /// What users do and see, over TLS as anybody else.
-    pub(super) client: Client,
-    pub(super) meter: Arc<Meter>,
+    pub(crate) client: Client,
+    pub(crate) meter: Arc<Meter>,
     server: String,
     login: String,
 }
 
 /// What the leader asks of one member.
 #[derive(Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
+    /// Of which resources writes are counted.
+    of: &'static [&'static str],
     writes: AtomicUsize,
     watches: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl Meter {
-    /// Writes of Services and EndpointSlices so far.
-    pub(super) fn writes(&self) -> usize {
+    /// Writes so far.
+    pub(crate) fn writes(&self) -> usize {
         self.writes.load(Ordering::Relaxed)
     }
 
     /// Watches that are open.
-    pub(super) fn watches(&self) -> usize {
+    pub(crate) fn watches(&self) -> usize {
         self.watches.load(Ordering::Relaxed)
     }
 
     /// Bytes that were answered so far.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
 impl Sites {
-    pub(super) async fn start(count: usize) -> Result<Sites> {
+    /// Starts so many members with these definitions beside our own; of each, writes to these resources are counted.
+    pub(crate) async fn start(
+        count: usize,
+        definitions: Vec<Value>,
+        of: &'static [&'static str],
+    ) -> Result<Sites> {
         let folder = tempfile::Builder::new().prefix("koinon-bench-").tempdir()?;
         let context = Context::real();
         let authority = Arc::new(Authority::in_memory(&context)?);
@@ -85,7 +92,7 @@ impl Sites {
             let name = format!("m{number:03}");
             let options = Options { port: address.port(), ..Options::default() };
             let server = Server::open(options, &authority, context.clone()).await?;
-            let meter = Arc::<Meter>::default();
+            let meter = Arc::new(Meter { of, ..Meter::default() });
             let counted = server.router().layer(from_fn_with_state(meter.clone(), counted));
             // By the one path come users, by the other the leader.
             router = router
@@ -109,7 +116,8 @@ impl Sites {
             listen::serve(listener, tls, router, std::future::pending()).await;
         });
         for (number, client) in inside.iter().enumerate() {
-            furnish(client, &all[number].name, if number == 0 { &all } else { &[] }).await?;
+            let leads = if number == 0 { &all[..] } else { &[] };
+            furnish(client, &all[number].name, leads, &definitions).await?;
         }
         std::fs::write(kubeconfig(&folder), &all[0].login)?;
         Ok(Sites { folder, all, _running: running })
@@ -121,10 +129,11 @@ fn kubeconfig(folder: &TempDir) -> PathBuf {
 }
 
 /// Writes into one member who it is, and into the supervisor whom it may lead.
-async fn furnish(client: &Client, name: &str, leads: &[Site]) -> Result<()> {
+async fn furnish(client: &Client, name: &str, leads: &[Site], definitions: &[Value]) -> Result<()> {
     let named = |name: &str| json!({"name": name, "namespace": SYSTEM});
     let claim = |claim: &str, value: &str| json!({"apiVersion": API, "kind": "ClusterClaim", "metadata": named(claim), "value": value});
     let mut objects = koinon_network::crds();
+    objects.extend_from_slice(definitions);
     for namespace in [SYSTEM, WORK] {
         objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
     }
@@ -173,7 +182,7 @@ async fn counted(
     next: Next,
 ) -> Response {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-    let counts = ["/services", "/endpointslices"].iter().any(|part| path.contains(part));
+    let counts = meter.of.iter().any(|part| path.contains(part));
     if request.method() != http::Method::GET && counts {
         meter.writes.fetch_add(1, Ordering::Relaxed);
     }
@@ -187,4 +196,18 @@ async fn counted(
         meter.bytes.fetch_add(part.as_ref().map_or(0, |part| part.len()), Ordering::Relaxed);
     });
     Response::from_parts(parts, Body::from_stream(counted))
+}
+
+/// Waits until the leader has not written for a moment.
+pub(crate) async fn until_quiet(sites: &[Site]) {
+    let written = || sites.iter().map(|site| site.meter.writes()).sum::<usize>();
+    let mut before = written();
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = written();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
 }
