@@ -60,7 +60,7 @@ mod tests {
         catalogue.add(&y);
         catalogue.add(&x);
         assert_eq!(catalogue.page(x.page()).iter().filter(|key| **key == x).count(), 1);
-        assert_eq!(catalogue.of_namespace("n"), [y.clone()]);
+        assert_eq!(catalogue.of_namespace("n"), std::slice::from_ref(&y));
         catalogue.strike(&y, || false);
         assert!(catalogue.in_use().contains(&y.page()), "somebody has it");
         catalogue.strike(&y, || true);
