@@ -61,6 +61,10 @@ impl Exposed {
             if faults.iter().any(|fault| matches!(fault, Fault::Hang | Fault::StallWatches)) {
                 std::future::pending::<()>().await;
             }
+            // No server loses anything in silence: whoever missed something is told so, also when the trouble is over before its time.
+            if self.lost > 0 && !faults.iter().any(|fault| matches!(fault, Fault::MissEvents { .. })) {
+                return self.too_old();
+            }
             let due = self.late.front().map(|(due, _)| *due);
             if due.is_some_and(|due| due <= Instant::now())
                 && let Some((_, event)) = self.late.pop_front()
@@ -91,6 +95,11 @@ impl Exposed {
         Some(Err(io::ErrorKind::ConnectionReset.into()))
     }
 
+    fn too_old(&mut self) -> Option<io::Result<Bytes>> {
+        self.state = State::Over;
+        Some(Ok(Bytes::from_static(TOO_OLD)))
+    }
+
     /// Cuts what arrived into events.
     fn take(&mut self, chunk: &[u8], faults: &[Fault]) {
         let lag = faults.iter().find_map(|fault| match fault {
@@ -117,8 +126,7 @@ impl Exposed {
                     if self.lost < *after {
                         return None;
                     }
-                    self.state = State::Over;
-                    return Some(Ok(Bytes::from_static(TOO_OLD)));
+                    return self.too_old();
                 }
                 _ => {}
             }

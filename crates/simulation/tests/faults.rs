@@ -178,6 +178,18 @@ async fn watches_break_stall_lose_events_or_are_late() {
         };
         assert_eq!(world.shown(happens).await.join(" "), shown, "{fault:?}");
     }
+    // What is over before its time: nothing is lost in silence.
+    let world = world().await;
+    world.set(&[Fault::MissEvents { after: 2 }]);
+    let happens = async || {
+        world.three().await;
+        let network = world.network.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            network.heal();
+        });
+    };
+    assert_eq!(world.shown(happens).await.join(" "), "a b 410");
 }
 
 #[tokio::test(start_paused = true)]
