@@ -51,17 +51,19 @@ impl Books {
             let made = apply(&self.client, &namespace).await;
             made.map_err(|error| Error::asked(Whose::Federation, "make the namespace koinon-system", error))?;
         }
+        self.listed(|error| error.is_path_unknown() || is_taken_in(error)).await.map(drop)
+    }
+
+    /// All Federations. What `passes` is waited for, though not for ever.
+    async fn listed(&self, passes: impl Fn(&call::Error) -> bool) -> Result<Option<Vec<Federation>>, Error> {
         let start = tokio::time::Instant::now();
         loop {
             match within_deadline(self.federations().list(&ListParams::default())).await {
-                Ok(_) => return Ok(()),
-                // While a server takes a new kind in it knows nothing of it, or says to come back (429).
-                Err(error)
-                    if (error.is_path_unknown() || error.code() == Some(429))
-                        && start.elapsed() < SERVED_WITHIN =>
-                {
+                Ok(all) => return Ok(Some(all.items)),
+                Err(error) if passes(&error) && start.elapsed() < SERVED_WITHIN => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
+                Err(error) if error.is_path_unknown() && !passes(&error) => return Ok(None),
                 Err(error) => return Err(Error::asked(Whose::Federation, "list Federations", error)),
             }
         }
@@ -77,12 +79,7 @@ impl Books {
 
     /// The Federation that counts, if there is one; none where nobody ever joined.
     pub(super) async fn federation(&self) -> Result<Option<Federation>, Error> {
-        let listed = within_deadline(self.federations().list(&ListParams::default())).await;
-        let all = match listed {
-            Ok(all) => all.items,
-            Err(error) if error.is_path_unknown() => Vec::new(),
-            Err(error) => return Err(Error::asked(Whose::Federation, "list Federations", error)),
-        };
+        let all = self.listed(is_taken_in).await?.unwrap_or_default();
         let all: Vec<_> = all.into_iter().map(Arc::new).collect();
         Ok(choose(KOINON_NAMESPACE, &all).0.map(Arc::unwrap_or_clone))
     }
@@ -229,6 +226,11 @@ impl Books {
     pub(super) fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
     }
+}
+
+/// While a server takes a new kind in it says to come back.
+fn is_taken_in(error: &call::Error) -> bool {
+    error.code() == Some(429)
 }
 
 /// The UID of a cluster's `kube-system` namespace.
