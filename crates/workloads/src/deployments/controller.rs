@@ -162,8 +162,9 @@ impl Controller {
     fn look(&self, key: &Key, wanted: &str, shadows: &[String]) -> BTreeMap<String, Seen> {
         let members = &self.hub.members;
         let mut waiting = members.waiting.of(Kind::Deployment, key);
-        let mut records = members.deployments.everywhere(key);
+        // Before the records: what is answered in between is then still on its way, and not taken for somebody's change.
         let mut standings = self.hub.ledger.of(Kind::Deployment, key);
+        let mut records = members.deployments.everywhere(key);
         let seen = members.fleet.members().into_iter().map(|member| {
             let name = member.name();
             let record = records.remove(name);

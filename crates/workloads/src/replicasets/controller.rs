@@ -109,8 +109,9 @@ impl Controller {
     fn look(&self, key: &Key, wish: &Wish) -> BTreeMap<String, Seen> {
         let members = &self.hub.members;
         let mut waiting = members.waiting.of(Kind::ReplicaSet, key);
-        let mut records = members.sets.everywhere(key);
+        // Before the records: what is answered in between is then still on its way, and not taken for somebody's change.
         let mut standings = self.hub.ledger.of(Kind::ReplicaSet, key);
+        let mut records = members.sets.everywhere(key);
         let seen = members.fleet.members().into_iter().map(|member| {
             let name = member.name();
             let record = records.remove(name);
