@@ -234,7 +234,7 @@ fn seen(
         placing::Member {
             reach: if offline { Reach::Offline } else { Reach::Online },
             local,
-            waiting: vec![long_ago; stuck],
+            waiting: vec![placing::Wait::Refused(long_ago); stuck],
             refusals: 0,
             room: what_if.capacity.get(name).copied(),
         }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use koinon_api::placement::ClusterPlacement;
 
 use crate::members::DeploymentRecord;
-use crate::placing::{self, Spot};
+use crate::placing::{self, Spot, Wait};
 use crate::rollout::{Local, Reach};
 
 /// One member, as seen.
@@ -16,7 +15,7 @@ pub(super) struct Seen {
     pub(super) record: Option<Arc<DeploymentRecord>>,
     /// The name of the template that it has, if it is one of ours.
     pub(super) template: Option<String>,
-    pub(super) waiting: Vec<Timestamp>,
+    pub(super) waiting: Vec<Wait>,
     /// It took its object from us, or what was there before.
     pub(super) took: bool,
     pub(super) refused: Option<Refused>,

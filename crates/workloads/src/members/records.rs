@@ -10,8 +10,9 @@ use koinon_fleet::Record;
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
+use crate::content;
+use crate::placing::{self, Wait};
 use crate::writing::Written;
-use crate::{content, placing};
 
 /// A member's ReplicaSet.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +113,7 @@ pub(crate) struct WaitingPod {
     pub(crate) kind: Kind,
     /// The workload's name; it is in the pod's namespace.
     pub(crate) workload: Box<str>,
-    pub(crate) since: Timestamp,
+    pub(crate) wait: Wait,
 }
 
 /// The label by which a Deployment tells the pods of its ReplicaSets apart; it is also the end of their names.
@@ -133,10 +134,13 @@ impl Record for WaitingPod {
         if scheduled.is_some_and(|one| one.reason.as_deref() == Some("SchedulingGated")) {
             return None;
         }
-        let since = scheduled.and_then(refused_since).or(pod.metadata.creation_timestamp.as_ref())?.0;
+        let wait = match scheduled.and_then(refused_since) {
+            Some(since) => Wait::Refused(since.0),
+            None => Wait::Unseen(pod.metadata.creation_timestamp.as_ref()?.0),
+        };
         let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
         let (kind, workload) = workload(owner, pod.labels())?;
-        Some(WaitingPod { kind, workload: workload.into(), since })
+        Some(WaitingPod { kind, workload: workload.into(), wait })
     }
 }
 
@@ -175,7 +179,7 @@ mod tests {
         });
         json_patch(&mut pod, change);
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        WaitingPod::fold(&pod).map(|one| format!("{} {} {}", one.kind.as_str(), one.workload, one.since))
+        WaitingPod::fold(&pod).map(|one| format!("{} {} {:?}", one.kind.as_str(), one.workload, one.wait))
     }
 
     fn json_patch(into: &mut Value, change: Value) {
@@ -191,12 +195,12 @@ mod tests {
 
     #[test]
     fn only_pods_that_want_a_node_count_and_to_their_workload() {
-        assert_eq!(pod(json!({})).unwrap(), "ReplicaSet web-5d 2027-01-01T00:00:00Z");
+        assert_eq!(pod(json!({})).unwrap(), "ReplicaSet web-5d Unseen(2027-01-01T00:00:00Z)");
         let template = json!({"metadata": {"labels": {"pod-template-hash": "5d"}}});
-        assert_eq!(pod(template).unwrap(), "Deployment web 2027-01-01T00:00:00Z");
+        assert_eq!(pod(template).unwrap(), "Deployment web Unseen(2027-01-01T00:00:00Z)");
         let unschedulable = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
             "reason": "Unschedulable", "lastTransitionTime": "2027-01-01T00:01:00Z"}]}});
-        assert_eq!(pod(unschedulable).unwrap(), "ReplicaSet web-5d 2027-01-01T00:01:00Z");
+        assert_eq!(pod(unschedulable).unwrap(), "ReplicaSet web-5d Refused(2027-01-01T00:01:00Z)");
         let gated = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}});
         assert_eq!(pod(gated), None);
         assert_eq!(pod(json!({"spec": {"nodeName": "node-1"}})), None);

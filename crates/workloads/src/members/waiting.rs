@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use koinon_control::Key;
 use koinon_fleet::{ClusterId, Index, News};
 use parking_lot::Mutex;
 
 use super::records::{Kind, WaitingPod};
+use crate::placing::Wait;
 
 /// Pods without a node in all members, by the workload that they belong to.
 pub(crate) struct Waiting {
@@ -22,7 +22,7 @@ type PodId = (ClusterId, Key);
 #[derive(Default)]
 struct Book {
     workloads: HashMap<PodId, Workload>,
-    pods: BTreeMap<Workload, BTreeMap<PodId, Timestamp>>,
+    pods: BTreeMap<Workload, BTreeMap<PodId, Wait>>,
 }
 
 impl Waiting {
@@ -43,12 +43,12 @@ impl Waiting {
         Waiting { index, book }
     }
 
-    /// Since when pods of a workload have been waiting, by member.
-    pub(crate) fn of(&self, kind: Kind, key: &Key) -> BTreeMap<ClusterId, Vec<Timestamp>> {
+    /// How pods of a workload have been waiting, by member.
+    pub(crate) fn of(&self, kind: Kind, key: &Key) -> BTreeMap<ClusterId, Vec<Wait>> {
         let book = self.book.lock();
-        let mut by_member: BTreeMap<ClusterId, Vec<Timestamp>> = BTreeMap::new();
-        for ((member, _), since) in book.pods.get(&(kind, key.clone())).into_iter().flatten() {
-            by_member.entry(member.clone()).or_default().push(*since);
+        let mut by_member: BTreeMap<ClusterId, Vec<Wait>> = BTreeMap::new();
+        for ((member, _), wait) in book.pods.get(&(kind, key.clone())).into_iter().flatten() {
+            by_member.entry(member.clone()).or_default().push(*wait);
         }
         by_member
     }
@@ -77,7 +77,7 @@ impl Book {
         if let Some(record) = record {
             let workload = (record.kind, Key::new(key.namespace.clone(), record.workload.as_ref()));
             self.workloads.insert(pod.clone(), workload.clone());
-            self.pods.entry(workload.clone()).or_default().insert(pod, record.since);
+            self.pods.entry(workload.clone()).or_default().insert(pod, record.wait);
             if !changed.contains(&workload) {
                 changed.push(workload);
             }
@@ -88,6 +88,8 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -97,7 +99,7 @@ mod tests {
         let pod = |workload: &str, second| WaitingPod {
             kind: Kind::ReplicaSet,
             workload: workload.into(),
-            since: Timestamp::from_second(second).unwrap(),
+            wait: Wait::Unseen(Timestamp::from_second(second).unwrap()),
         };
         let names = |changed: Vec<Workload>| changed.into_iter().map(|(_, key)| key.name).collect::<Vec<_>>();
         assert_eq!(names(book.note(member.clone(), &key, Some(&pod("web", 1)))), ["web"]);

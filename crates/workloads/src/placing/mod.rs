@@ -27,7 +27,7 @@ use koinon_api::placement::Placement;
 use koinon_api::preferences::{Preferences, ScaleDown};
 
 pub use moves::Held;
-pub use stuck::Stuck;
+pub use stuck::{Stuck, Wait};
 pub use surge::{BadSurge, Surge};
 
 use crate::planner::{self, Candidate, MinimumCut, PROBES, Reason, Share};
@@ -60,8 +60,8 @@ pub struct Member {
     pub reach: Reach,
     /// Its object. None means that it has none if it is online, else that nothing is known.
     pub local: Option<Local>,
-    /// Since when each of its pods without a node has been waiting for one.
-    pub waiting: Vec<Timestamp>,
+    /// Its pods without a node.
+    pub waiting: Vec<Wait>,
     /// How often in a row it refused what was written to it.
     pub refusals: u32,
     /// How much fits there, where that is known though nothing shows it at the moment.

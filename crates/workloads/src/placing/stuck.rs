@@ -6,6 +6,29 @@ use jiff::Timestamp;
 
 use super::{Local, Member};
 
+/// A scheduler that has not looked at a pod is slow, which a full cluster does not cause: it gets this many times the
+/// patience. One that takes even longer is gone, and its pods run nowhere.
+const UNSEEN: u32 = 5;
+
+/// Why a pod has no node, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A scheduler found none for it.
+    Refused(Timestamp),
+    /// No scheduler has looked at it since it was created.
+    Unseen(Timestamp),
+}
+
+impl Wait {
+    /// How much longer it may; none once that is over.
+    fn left(self, now: Timestamp, patience: Duration) -> Option<Duration> {
+        match self {
+            Wait::Refused(since) => left(since, now, patience),
+            Wait::Unseen(since) => left(since, now, patience.saturating_mul(UNSEEN)),
+        }
+    }
+}
+
 /// Replicas of one cluster that wait for room, for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stuck {
@@ -17,8 +40,7 @@ pub struct Stuck {
 
 impl Stuck {
     pub(super) fn of(now: Timestamp, patience: Duration, member: &Member) -> Stuck {
-        let unschedulable =
-            member.waiting.iter().filter(|since| left(**since, now, patience).is_none()).count();
+        let unschedulable = member.waiting.iter().filter(|wait| wait.left(now, patience).is_none()).count();
         let missing = member
             .local
             .filter(|local| local.failing_since.is_some_and(|since| left(since, now, patience).is_none()))
@@ -38,9 +60,9 @@ fn missing(local: Local) -> i64 {
 
 /// How long until another replica of this cluster counts as stuck, if time alone can bring that about.
 pub(super) fn next_change(now: Timestamp, patience: Duration, member: &Member) -> Option<Duration> {
-    let failing =
-        member.local.filter(|local| missing(*local) > 0).and_then(|local| local.failing_since).into_iter();
-    member.waiting.iter().copied().chain(failing).filter_map(|since| left(since, now, patience)).min()
+    let failing = member.local.filter(|local| missing(*local) > 0).and_then(|local| local.failing_since);
+    let waiting = member.waiting.iter().filter_map(|wait| wait.left(now, patience));
+    waiting.chain(failing.and_then(|since| left(since, now, patience))).min()
 }
 
 /// How much of the patience is left; none once it is over.

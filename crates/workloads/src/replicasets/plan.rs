@@ -16,7 +16,7 @@ use crate::content;
 use crate::intent::{Intent, intent};
 use crate::members::SetRecord;
 use crate::metrics::Counts;
-use crate::placing::{self, Placed, Surge, Wanted, place};
+use crate::placing::{self, Placed, Surge, Wait, Wanted, place};
 use crate::rollout::{Counting, Reach};
 use crate::story::{self, Told};
 use crate::writing::{Count, Has, Why};
@@ -26,7 +26,7 @@ use crate::writing::{Count, Has, Why};
 pub(super) struct Seen {
     pub(super) reach: Reach,
     pub(super) record: Option<Arc<SetRecord>>,
-    pub(super) waiting: Vec<Timestamp>,
+    pub(super) waiting: Vec<Wait>,
     /// How its object, apart from the count, compares with what we say.
     pub(super) has: Has,
     /// It took its object from us, or what was there before.

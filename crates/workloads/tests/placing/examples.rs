@@ -49,6 +49,25 @@ fn nothing_moves_before_the_patience_is_over_and_the_timer_says_when() {
 }
 
 #[test]
+fn a_slow_scheduler_is_not_a_full_cluster_and_one_that_is_gone_is() {
+    let mut federation = Federation::new(&["a", "b"], 20, EVEN);
+    federation.set("b", |one| one.unscheduled = true);
+    federation.round();
+    federation.round();
+    let waits = federation.decide().look_again.unwrap().as_secs();
+    assert_eq!(i64::try_from(waits).unwrap(), 5 * PATIENCE - ROUND);
+    for _ in 0..5 * PATIENCE / ROUND - 1 {
+        assert!(!federation.round(), "{federation:#?}");
+    }
+    assert!(federation.round());
+    federation.settle();
+    assert_eq!((federation.layout().as_str(), federation.asked()), ("a=20 b=0", 22));
+    federation.set("b", |one| one.unscheduled = false);
+    federation.settle();
+    assert_eq!(federation.layout(), "a=10 b=10");
+}
+
+#[test]
 fn a_lost_cluster_is_replaced_and_what_it_brings_back_is_shed_by_weight() {
     let mut federation = Federation::new(&["a", "b"], 50, KEEP);
     federation.settle();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_api::preferences::Preferences;
-use koinon_workloads::placing::{Local, Member, Placed, Surge, Wanted, place};
+use koinon_workloads::placing::{Local, Member, Placed, Surge, Wait, Wanted, place};
 use koinon_workloads::rollout::Reach;
 
 /// A round takes so many seconds, and pods are stuck after so many.
@@ -17,6 +17,8 @@ pub(crate) const PATIENCE: i64 = 60;
 pub(crate) struct Cluster {
     pub(crate) room: Option<i64>,
     pub(crate) offline: bool,
+    /// Whether nobody looks at pods without a node.
+    pub(crate) unscheduled: bool,
     asked: Option<i64>,
     /// Pods that run and are available.
     running: i64,
@@ -40,7 +42,7 @@ impl Cluster {
         while self.pods() < asked {
             self.waiting.push(now);
         }
-        while self.running + self.starting < room && self.waiting.pop().is_some() {
+        while !self.unscheduled && self.running + self.starting < room && self.waiting.pop().is_some() {
             self.starting += 1;
         }
         while self.running > room {
@@ -55,6 +57,7 @@ impl Cluster {
 
     fn seen(&self) -> Member {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let wait = if self.unscheduled { Wait::Unseen } else { Wait::Refused };
         Member {
             reach: if self.offline { Reach::Offline } else { Reach::Online },
             local: self.asked.map(|asked| Local {
@@ -64,7 +67,7 @@ impl Cluster {
                 failing_since: None,
                 observed: true,
             }),
-            waiting: self.waiting.iter().copied().map(at).collect(),
+            waiting: self.waiting.iter().map(|second| wait(at(*second))).collect(),
             refusals: 0,
             room: None,
         }
