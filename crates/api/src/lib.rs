@@ -7,6 +7,7 @@
 //! - [`membership`]: who belongs to a federation: the kinds Federation and ClusterClaim.
 //! - [`network`]: what federated Services can stand for besides Services: the kinds NativeService and VirtualMachine.
 //! - [`placement`]: where they are, as we write it back onto the workload.
+//! - [`rights`]: accounts, roles and bindings, as `koinon install rbac` prints them.
 //! - [`rollout`]: in which order, and how many at a time, clusters are updated.
 //!
 //! It knows no IO: no client, no runtime, no clock.
@@ -18,4 +19,5 @@ pub mod names;
 pub mod network;
 pub mod placement;
 pub mod preferences;
+pub mod rights;
 pub mod rollout;

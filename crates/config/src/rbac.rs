@@ -1,6 +1,7 @@
 //! What a federator may do in its own cluster, and what its credentials for members must allow there.
 
-use serde_json::{Value, json};
+use koinon_api::rights::{Account, READ, named, role, rule};
+use serde_json::Value;
 
 use crate::names::{GROUP, LEASE, NAMESPACE, SECRET};
 
@@ -11,63 +12,31 @@ const FEDERATED: [&str; 2] = ["gslbconfigs", "globaldeploymentpolicies"];
 /// Roles and bindings, ready to be applied to any cluster of the federation. Further kinds of `spec.objects` need
 /// rules of their own, the same as for those that are always federated.
 pub fn rbac() -> Vec<Value> {
-    let read = ["get", "list", "watch"];
-    let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
-    let named = |mut rule: Value, name: &str| {
-        rule["resourceNames"] = json!([name]);
-        rule
-    };
     let everywhere = [
-        rule(&[GROUP], &["amkoclusters"], &read),
+        rule(&[GROUP], &["amkoclusters"], &READ),
         rule(&[GROUP], &["amkoclusters/status"], &["patch"]),
-        rule(&[GROUP], &FEDERATED, &read),
-        named(rule(&[""], &["namespaces"], &read), NAMESPACE),
+        rule(&[GROUP], &FEDERATED, &READ),
+        named(rule(&[""], &["namespaces"], &READ), &[NAMESPACE]),
         rule(&[""], &["events"], &["create", "patch"]),
     ];
     let here = [
-        named(rule(&[""], &["secrets"], &read), SECRET),
+        named(rule(&[""], &["secrets"], &READ), &[SECRET]),
         rule(&["coordination.k8s.io"], &["leases"], &["create"]),
-        named(rule(&["coordination.k8s.io"], &["leases"], &["get", "patch"]), LEASE),
+        named(rule(&["coordination.k8s.io"], &["leases"], &["get", "patch"]), &[LEASE]),
     ];
     let replicas = [
         rule(&["coordination.k8s.io"], &["leases"], &["create"]),
-        named(rule(&["coordination.k8s.io"], &["leases"], &["get", "update", "patch"]), NAME),
+        named(rule(&["coordination.k8s.io"], &["leases"], &["get", "update", "patch"]), &[NAME]),
     ];
     let member = [
-        rule(&[GROUP], &["amkoclusters"], &read),
+        rule(&[GROUP], &["amkoclusters"], &READ),
         rule(&[GROUP], &FEDERATED, &["get", "list", "watch", "create", "update", "delete"]),
     ];
-    vec![
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": NAMESPACE}}),
-        role("ClusterRole", NAME, None, &everywhere),
-        role("Role", NAME, Some(NAMESPACE), &here),
-        role("Role", NAME, Some("kube-system"), &replicas),
-        role("Role", MEMBER, Some(NAMESPACE), &member),
-        binding("ClusterRoleBinding", "ClusterRole", None),
-        binding("RoleBinding", "Role", Some(NAMESPACE)),
-        binding("RoleBinding", "Role", Some("kube-system")),
-    ]
-}
-
-fn role(kind: &str, name: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-        "metadata": metadata(name, namespace), "rules": rules,
-    })
-}
-
-fn binding(kind: &str, role: &str, namespace: Option<&str>) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-        "metadata": metadata(NAME, namespace),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
-    })
-}
-
-fn metadata(name: &str, namespace: Option<&str>) -> Value {
-    match namespace {
-        Some(namespace) => json!({"name": name, "namespace": namespace}),
-        None => json!({"name": name}),
-    }
+    let account = Account { namespace: NAMESPACE, name: NAME };
+    let places = [(None, &everywhere[..]), (Some(NAMESPACE), &here), (Some("kube-system"), &replicas)];
+    let mut all = vec![account.object()];
+    all.extend(places.map(|(place, rules)| role(NAME, place, rules)));
+    all.push(role(MEMBER, Some(NAMESPACE), &member));
+    all.extend(places.map(|(place, _)| account.bind(NAME, place, NAME)));
+    all
 }

@@ -1,6 +1,7 @@
 //! What has to be applied so that a syncer may do its work and nothing else, and so that one robot cannot touch
 //! another's objects.
 
+use koinon_api::rights::{self, Account, READ, named, namespace, role, rule};
 use serde_json::{Value, json};
 
 use crate::names;
@@ -55,125 +56,93 @@ impl Grant {
 
     /// The rules for the cloud: reading, and of writing only what must be.
     fn in_cloud(&self) -> Vec<Value> {
-        let rule = |resource: &str, verbs: &[&str]| json!({"apiGroups": [self.group], "resources": [resource], "verbs": verbs});
+        let rule = |resource: &str, verbs: &[&str]| rule(&[&self.group], &[resource], verbs);
         let status = format!("{}/status", self.plural);
-        let mut rules = vec![rule(&self.plural, &["get", "list", "watch"])];
+        let mut rules = vec![rule(&self.plural, &READ)];
         rules.push(match (self.source, self.status) {
             (Source::Cloud, true) => rule(&status, &["patch"]),
             (Source::Cloud, false) => rule(&self.plural, &["patch"]),
             (Source::Robot, _) => rule(&self.plural, &["create", "patch", "delete"]),
         });
         if self.source == Source::Robot {
-            rules.push(json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}));
+            rules.push(rights::rule(&[""], &["namespaces"], &["get", "create"]));
         }
         rules
     }
 
     /// The rules beside the robot.
     fn beside_robot(&self) -> Vec<Value> {
-        let resources = [self.plural.clone(), format!("{}/status", self.plural)];
+        let status = format!("{}/status", self.plural);
         let verbs = ["get", "list", "watch", "create", "patch", "delete"];
-        vec![json!({"apiGroups": [self.group], "resources": resources, "verbs": verbs})]
+        vec![rule(&[&self.group], &[&self.plural, &status], &verbs)]
     }
 }
 
-fn role(name: &str, labels: Value, rules: &[Value]) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": name, "labels": labels}, "rules": rules,
-    })
+/// A role that is added to what a syncer may do.
+fn part(name: &str, rules: &[Value]) -> Value {
+    let mut part = role(&format!("{ROLE}{name}"), None, rules);
+    part["metadata"]["labels"] = json!({AGGREGATE: "true"});
+    part
 }
 
 fn crds(verbs: &[&str]) -> Value {
-    json!({"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": verbs})
+    rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], verbs)
 }
 
 /// For the cloud, once: what every robot may do.
 pub fn cloud(grants: &[Grant]) -> Vec<Value> {
-    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let mut all = vec![namespace(names::NAMESPACE), namespace(ROBOTS)];
-    let mut gathered = role(ROLE, json!({}), &[]);
+    let mut gathered = role(ROLE, None, &[]);
     gathered["aggregationRule"] = json!({"clusterRoleSelectors": [
         {"matchLabels": {AGGREGATE: "true"}},
         {"matchLabels": {AGGREGATE_OLD: "true"}},
     ]});
     all.push(gathered);
-    let identity = json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system", names::NAMESPACE], "verbs": ["get"]});
-    all.push(role(&format!("{ROLE}-identity"), json!({AGGREGATE: "true"}), &[identity, crds(&["get"])]));
-    for grant in grants {
-        all.push(role(&format!("{ROLE}:{}", grant.name), json!({AGGREGATE: "true"}), &grant.in_cloud()));
-    }
+    let identity = named(rule(&[""], &["namespaces"], &["get"]), &["kube-system", names::NAMESPACE]);
+    all.push(part("-identity", &[identity, crds(&["get"])]));
+    all.extend(grants.iter().map(|grant| part(&format!(":{}", grant.name), &grant.in_cloud())));
     all
 }
 
 /// For the cloud, for each robot: its identity, and its own Lease and memory.
 pub fn robot(name: &str) -> Vec<Value> {
-    let account = json!({"kind": "ServiceAccount", "namespace": ROBOTS, "name": name});
+    let account = Account { namespace: ROBOTS, name };
     let own = object_name(name);
-    let named =
-        |kind: &str, name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
-    let resources = |group: &str, resource: &str| {
+    let own_one = |group: &str, resource: &str| {
         [
-            json!({"apiGroups": [group], "resources": [resource], "resourceNames": [own], "verbs": ["get", "update"]}),
+            named(rule(&[group], &[resource], &["get", "update"]), &[&own]),
             // A creation has no name that a rule could look at; the admission policy does.
-            json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}),
+            rule(&[group], &[resource], &["create"]),
         ]
     };
-    let rules = [resources("coordination.k8s.io", "leases"), resources("", "configmaps")].concat();
+    let rules = [own_one("coordination.k8s.io", "leases"), own_one("", "configmaps")].concat();
     vec![
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": ROBOTS, "name": name}}),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": format!("{ROLE}:{name}")},
-            "roleRef": named("ClusterRole", ROLE), "subjects": [account],
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"namespace": names::NAMESPACE, "name": own}, "rules": rules,
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"namespace": names::NAMESPACE, "name": own},
-            "roleRef": named("Role", &own), "subjects": [account],
-        }),
+        account.object(),
+        account.bind(&format!("{ROLE}:{name}"), None, ROLE),
+        role(&own, Some(names::NAMESPACE), &rules),
+        account.bind(&own, Some(names::NAMESPACE), &own),
     ]
 }
 
 /// For the robot's own cluster: what its syncer may do there, as the ServiceAccount `koinon-sync`.
 pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
-    let account = json!({"kind": "ServiceAccount", "namespace": names::NAMESPACE, "name": ROLE});
+    let account = Account { namespace: names::NAMESPACE, name: ROLE };
     let mut rules = vec![
         // Patched to take a confirmation off once it is spent.
         crds(&["get", "list", "watch", "patch"]),
-        json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}),
-        json!({"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}),
+        rule(&[""], &["namespaces"], &["get", "create"]),
+        rule(&[""], &["events"], &["create", "patch"]),
     ];
     rules.extend(grants.iter().flat_map(Grant::beside_robot));
-    let memory =
-        json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update"]});
-    let turns = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update", "patch"]});
-    let mut all = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::NAMESPACE}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": names::NAMESPACE, "name": ROLE}}),
-        role(ROLE, json!({}), &rules),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
-            "subjects": [account],
-        }),
-    ];
+    let memory = [rule(&[""], &["configmaps"], &["get", "create", "update"])];
     // Replicas take turns by a Lease where those of other controllers are.
-    for (namespace, rule) in [(names::NAMESPACE, memory), ("kube-system", turns)] {
-        all.push(json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": {"namespace": namespace, "name": ROLE}, "rules": [rule],
-        }));
-        all.push(json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"namespace": namespace, "name": ROLE},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ROLE},
-            "subjects": [account],
-        }));
+    let turns = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
+    let mut all = vec![namespace(names::NAMESPACE), account.object()];
+    for (place, rules) in
+        [(None, &rules[..]), (Some(names::NAMESPACE), &memory), (Some("kube-system"), &turns)]
+    {
+        all.push(role(ROLE, place, rules));
+        all.push(account.bind(ROLE, place, ROLE));
     }
     all
 }

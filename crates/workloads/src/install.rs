@@ -3,8 +3,9 @@
 use koinon_api::membership;
 use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_api::names::membership::{GROUP, PROFILE_GROUP};
+use koinon_api::rights::{Account, READ, WRITE, namespace, role, rule};
 use koinon_webhook::Registration;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The role's account and rights, its ValidatingWebhookConfiguration, and the Lease that its replicas contend for.
 pub const NAME: &str = "koinon-workloads";
@@ -18,59 +19,33 @@ pub fn crds() -> Vec<Value> {
 
 /// The namespace, the account `koinon-workloads`, and what it may do; with what it needs to serve a webhook.
 pub fn rbac(webhook: bool) -> Vec<Value> {
-    let read = ["get", "list", "watch"];
-    let write = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let mut everywhere = vec![
-        rule("apps", &["deployments"], &["get", "list", "watch", "update", "patch"]),
+        rule(&["apps"], &["deployments"], &["get", "list", "watch", "update", "patch"]),
         // Shadows of a Deployment's revisions are ReplicaSets, and anchors that make deletions wait are ControllerRevisions.
-        rule("apps", &["replicasets", "controllerrevisions"], &write),
-        rule("apps", &["deployments/status", "replicasets/status"], &["get", "update", "patch"]),
-        rule("apps", &["deployments/finalizers", "replicasets/finalizers"], &["update"]),
-        rule("", &["namespaces"], &["get"]),
-        rule("", &["events"], &["create", "patch"]),
-        rule(GROUP, &["federations"], &read),
-        rule(GROUP, &["federations/status"], &["get", "update", "patch"]),
+        rule(&["apps"], &["replicasets", "controllerrevisions"], &WRITE),
+        rule(&["apps"], &["deployments/status", "replicasets/status"], &["get", "update", "patch"]),
+        rule(&["apps"], &["deployments/finalizers", "replicasets/finalizers"], &["update"]),
+        rule(&[""], &["namespaces"], &["get"]),
+        rule(&[""], &["events"], &["create", "patch"]),
+        rule(&[GROUP], &["federations"], &READ),
+        rule(&[GROUP], &["federations/status"], &["get", "update", "patch"]),
     ];
     if webhook {
         everywhere.push(Registration::permission(NAME));
     }
     let ours = [
-        rule("", &["secrets"], &read),
-        rule("", &["configmaps"], &write),
-        rule(PROFILE_GROUP, &["clusterprofiles"], &write),
-        rule(PROFILE_GROUP, &["clusterprofiles/status"], &["get", "update", "patch"]),
+        rule(&[""], &["secrets"], &READ),
+        rule(&[""], &["configmaps"], &WRITE),
+        rule(&[PROFILE_GROUP], &["clusterprofiles"], &WRITE),
+        rule(&[PROFILE_GROUP], &["clusterprofiles/status"], &["get", "update", "patch"]),
     ];
-    let leases = [rule("coordination.k8s.io", &["leases"], &["get", "create", "update", "patch"])];
-    vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": SYSTEM_NAMESPACE}}),
-        role("ClusterRole", None, &everywhere),
-        binding("ClusterRole", None),
-        role("Role", Some(SYSTEM_NAMESPACE), &ours),
-        binding("Role", Some(SYSTEM_NAMESPACE)),
-        role("Role", Some(LEASES), &leases),
-        binding("Role", Some(LEASES)),
-    ]
-}
-
-fn role(kind: &str, namespace: Option<&str>, rules: &[Value]) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata(namespace), "rules": rules,
-    })
-}
-
-fn binding(role: &str, namespace: Option<&str>) -> Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{role}Binding"), "metadata": metadata(namespace),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM_NAMESPACE}],
-    })
-}
-
-fn metadata(namespace: Option<&str>) -> Value {
-    match namespace {
-        Some(namespace) => json!({"name": NAME, "namespace": namespace}),
-        None => json!({"name": NAME}),
+    let leases = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
+    let account = Account { namespace: SYSTEM_NAMESPACE, name: NAME };
+    let mut all = vec![namespace(SYSTEM_NAMESPACE), account.object()];
+    for (place, rules) in [(None, &everywhere[..]), (Some(SYSTEM_NAMESPACE), &ours), (Some(LEASES), &leases)]
+    {
+        all.push(role(NAME, place, rules));
+        all.push(account.bind(NAME, place, NAME));
     }
+    all
 }
