@@ -8,7 +8,7 @@ use super::key::PolicyKey;
 use super::led::{Item, Led};
 use super::ledger::{Entry, State};
 use super::metrics::{Stands, Unsettled};
-use super::sight::{Listener, Says};
+use super::sight::{Document, Listener};
 use super::version::Version;
 
 /// What was heard of a policy.
@@ -31,10 +31,7 @@ impl Led {
             (None, _) => {}
         }
         let document = self.sight.page(self.me().as_str(), key.page());
-        let entry = document.as_deref().and_then(|document| match &document.says {
-            Says::Page(_, page) => page.entries.get(key),
-            Says::Roster(_) | Says::Unreadable => None,
-        });
+        let entry = document.as_deref().and_then(Document::page).and_then(|page| page.entries.get(key));
         match (entry, heard) {
             // When somebody federates it, a ledger says so.
             (None, Heard::Object) => false,
@@ -79,12 +76,9 @@ impl Led {
     /// Counts the policies of a page, and with all others says how the member is.
     pub(super) fn tally(&self, number: u8) {
         let document = self.sight.page(self.me().as_str(), number);
-        let counted = document.as_deref().map_or((0, 0), |document| match &document.says {
-            Says::Page(_, page) => {
-                let applied = page.entries.values().filter(|entry| entry.version.is_live()).count();
-                (applied, document.size)
-            }
-            Says::Roster(_) | Says::Unreadable => (0, document.size),
+        let counted = document.as_deref().map_or((0, 0), |document| {
+            let entries = document.page().into_iter().flat_map(|page| page.entries.values());
+            (entries.filter(|entry| entry.version.is_live()).count(), document.size)
         });
         let mut stands = Stands::default();
         {

@@ -78,10 +78,7 @@ impl Pages {
     /// The page of the member that is led.
     pub(super) fn mine(&self) -> &Page {
         static EMPTY: LazyLock<Page> = LazyLock::new(Page::default);
-        match self.mine.as_deref().map(|document| &document.says) {
-            Some(Says::Page(_, page)) => page,
-            Some(Says::Roster(_) | Says::Unreadable) | None => &EMPTY,
-        }
+        self.mine.as_deref().and_then(Document::page).unwrap_or(&EMPTY)
     }
 
     /// The version that it was read in.
@@ -99,10 +96,7 @@ enum Theirs {
 impl Theirs {
     fn page(&self) -> Option<&Page> {
         match self {
-            Theirs::Page(document) => match &document.says {
-                Says::Page(_, page) => Some(page),
-                Says::Roster(_) | Says::Unreadable => None,
-            },
+            Theirs::Page(document) => document.page(),
             Theirs::Unknown | Theirs::Blank => None,
         }
     }
@@ -292,7 +286,7 @@ impl Led {
         let census = self.sight.census();
         let mut pages = self.sight.pages(number);
         let mine = pages.remove(me);
-        if mine.as_deref().is_some_and(|document| !matches!(document.says, Says::Page(..))) {
+        if mine.as_deref().is_some_and(|document| document.page().is_none()) {
             return None;
         }
         let on_roster = census.rosters.get(me).into_iter().flat_map(|roster| &roster.members);

@@ -15,7 +15,6 @@ use super::ledger::{Page, Roster};
 use super::metrics::Written;
 use super::names::LEDGER;
 use super::plan::{Act, Over, Why, rejoin, roster};
-use super::sight::Says;
 
 /// What keeps a member from counting is looked at again after this time.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -36,9 +35,9 @@ impl Led {
             .get(me.as_str(), &koinon_control::Key::new(koinon_api::membership::NETWORK_NAMESPACE, LEDGER))
         {
             None => (None, None),
-            Some(document) => match &document.says {
-                Says::Roster(roster) => (Some(roster.clone()), Some(document.resource_version.clone())),
-                Says::Page(..) | Says::Unreadable => return Next::Done,
+            Some(document) => match document.roster() {
+                Some(roster) => (Some(roster.clone()), Some(document.resource_version.clone())),
+                None => return Next::Done,
             },
         };
         let census = self.sight.census();

@@ -59,6 +59,24 @@ pub(super) enum Says {
     Unreadable,
 }
 
+impl Document {
+    /// What it says of policies, if it is about them and understood.
+    pub(super) fn page(&self) -> Option<&Page> {
+        match &self.says {
+            Says::Page(_, page) => Some(page),
+            Says::Roster(_) | Says::Unreadable => None,
+        }
+    }
+
+    /// Which members it lists, if it is about them and understood.
+    pub(super) fn roster(&self) -> Option<&Roster> {
+        match &self.says {
+            Says::Roster(roster) => Some(roster),
+            Says::Page(..) | Says::Unreadable => None,
+        }
+    }
+}
+
 impl PartialEq for Document {
     fn eq(&self, other: &Document) -> bool {
         self.says == other.says
@@ -259,9 +277,9 @@ impl Sight {
     /// Strikes a policy off the catalogue if nobody has or remembers it.
     pub(super) fn strike(&self, key: &PolicyKey) {
         self.catalogue.strike(key, || {
-            let remembers = |document: &Arc<Document>| match &document.says {
-                Says::Page(_, page) => page.entries.contains_key(key) || page.refused.contains_key(key),
-                Says::Roster(_) | Says::Unreadable => false,
+            let remembers = |document: &Arc<Document>| {
+                let page = document.page();
+                page.is_some_and(|page| page.entries.contains_key(key) || page.refused.contains_key(key))
             };
             self.policies(key.kind).everywhere(&key.object()).is_empty()
                 && !self.pages(key.page()).values().any(remembers)
@@ -276,7 +294,7 @@ impl Sight {
             keys.extend(seen.iter().map(|(key, _)| PolicyKey::of(kind, key)));
         }
         for (_, document) in self.ledgers.of_member(member.as_str()) {
-            if let Says::Page(_, page) = &document.says {
+            if let Some(page) = document.page() {
                 keys.extend(page.entries.keys().chain(page.refused.keys()).cloned());
             }
         }
@@ -299,10 +317,7 @@ impl Sight {
     pub(super) fn rosters(&self) -> BTreeMap<ClusterId, Roster> {
         let key = Key::new(NETWORK_NAMESPACE, names::LEDGER);
         let documents = self.ledgers.everywhere(&key).into_iter();
-        let rosters = documents.filter_map(|(member, document)| match &document.says {
-            Says::Roster(roster) => Some((member, roster.clone())),
-            Says::Page(..) | Says::Unreadable => None,
-        });
+        let rosters = documents.filter_map(|(member, document)| Some((member, document.roster()?.clone())));
         rosters.collect()
     }
 
@@ -360,11 +375,10 @@ fn page_key(number: u8) -> &'static Key {
     &KEYS[usize::from(number)]
 }
 
-/// What a document says of policies, if it is about them and understood.
+/// What a document says of policies; one that is not there says that there are none.
 fn page_of<'a>(document: Option<&'a Document>, key: &Key, empty: &'a Page) -> Option<&'a Page> {
-    match document.map(|one| &one.says) {
-        Some(Says::Page(_, page)) => Some(page),
-        Some(Says::Roster(_) | Says::Unreadable) => None,
+    match document {
+        Some(document) => document.page(),
         None => (key.name != names::LEDGER).then_some(empty),
     }
 }
