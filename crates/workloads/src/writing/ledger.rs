@@ -34,6 +34,8 @@ pub(crate) struct Standing {
     pub(crate) refusal: Option<Refusal>,
     taken: Option<Taken>,
     repairs: Option<Repairs>,
+    /// Its workload is no more: the line goes with the answer that it waits for.
+    forgotten: bool,
 }
 
 /// How often something was put right lately.
@@ -132,11 +134,25 @@ impl Ledger {
     }
 
     pub(super) fn send(&self, place: &Place, replicas: Option<i64>) {
-        self.change(place, |standing| standing.on_its_way = Some(replicas));
+        self.change(place, |standing| {
+            standing.on_its_way = Some(replicas);
+            standing.forgotten = false;
+        });
     }
 
+    /// What was sent was answered, and what came of it is written down.
     pub(super) fn answered(&self, place: &Place) {
-        self.change(place, |standing| standing.on_its_way = None);
+        let (kind, key, member) = place;
+        let mut standings = self.standings.lock();
+        let Some(of) = standings.get_mut(&(*kind, key.clone())) else { return };
+        let Some(standing) = of.get_mut(member) else { return };
+        standing.on_its_way = None;
+        if standing.forgotten {
+            of.remove(member);
+        }
+        if of.is_empty() {
+            standings.remove(&(*kind, key.clone()));
+        }
     }
 
     /// The member took `content` with a count and the template of this name, and has `actual` now.
@@ -187,11 +203,48 @@ impl Ledger {
         let mut standings = self.standings.lock();
         let Some(of) = standings.get_mut(&(kind, key.clone())) else { return };
         of.retain(|_, standing| {
-            *standing = Standing { on_its_way: standing.on_its_way, ..Standing::default() };
+            *standing = Standing { on_its_way: standing.on_its_way, forgotten: true, ..Standing::default() };
             standing.on_its_way.is_some()
         });
         if of.is_empty() {
             standings.remove(&(kind, key.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_answered_after_its_workload_went_leaves_nothing() {
+        let ledger = Ledger::new(Duration::from_secs(1));
+        let place = |member: &str| {
+            (Kind::ReplicaSet, Key::new("default", "web"), ClusterId::new(member).expect("a name"))
+        };
+        let of = || ledger.of(Kind::ReplicaSet, &Key::new("default", "web"));
+        ledger.send(&place("a"), Some(3));
+        ledger.send(&place("b"), Some(3));
+        ledger.taken(&place("b"), 1, 1, Some(3), None);
+        ledger.answered(&place("b"));
+        ledger.forget(Kind::ReplicaSet, &Key::new("default", "web"));
+        assert_eq!(of().into_keys().map(|member| member.to_string()).collect::<Vec<_>>(), ["a"]);
+        assert!(of().values().all(|standing| standing.on_its_way.is_some()));
+        ledger.taken(&place("a"), 1, 1, Some(3), None);
+        ledger.answered(&place("a"));
+        assert!(ledger.standings.lock().is_empty());
+    }
+
+    #[test]
+    fn a_workload_of_the_same_name_is_not_forgotten_with_the_first() {
+        let ledger = Ledger::new(Duration::from_secs(1));
+        let key = Key::new("default", "web");
+        let place = (Kind::ReplicaSet, key.clone(), ClusterId::new("a").expect("a name"));
+        ledger.send(&place, Some(3));
+        ledger.forget(Kind::ReplicaSet, &key);
+        ledger.send(&place, Some(5));
+        ledger.taken(&place, 1, 1, Some(5), None);
+        ledger.answered(&place);
+        assert_eq!(ledger.at(&place).told(), Some(5));
     }
 }
