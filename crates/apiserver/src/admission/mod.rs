@@ -2,16 +2,19 @@
 //! in the order it has them. All pure: what they need to know of other objects they ask a [`Lookup`] for.
 //!
 //! ```text
-//! decode ─► default ─► mutate ─► prepare, validate the kind ─► validate ─► webhooks ─► check_quota ─► store
-//!                      (here)                                   (here)      (here)      (here)
+//! decode ─► default ─► mutate ─► prepare, validate the kind ─► validate ─► policies ─► webhooks ─► check_quota ─► store
+//!                      (here)                                   (here)      (here)      (here)      (here)
 //! ```
 
+mod about;
 mod account;
 mod certificates;
 mod classes;
 mod limits;
+mod matching;
 mod namespace;
 mod pods;
+pub(crate) mod policy;
 mod quota;
 mod security;
 mod storage;
@@ -22,6 +25,7 @@ pub mod webhook;
 
 use serde_json::Value;
 
+use crate::cel::rights::Authority;
 use crate::context::Context;
 use crate::kinds::walk::text;
 use crate::status::{Error, GroupResource, Result};
@@ -67,6 +71,8 @@ pub struct Attributes<'a> {
     /// The options of the request, such as `CreateOptions`; null if there are none.
     pub options: &'a Value,
     pub context: &'a Context,
+    /// Who may do what, for expressions that ask.
+    pub authority: &'a dyn Authority,
 }
 
 /// Other objects, as they are stored.
@@ -74,6 +80,16 @@ pub trait Lookup {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value>;
     /// All objects of a resource in a namespace, or everywhere if it is empty.
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value>;
+    /// How objects of a kind are found, if it is served.
+    fn resource_of(&self, api_version: &str, kind: &str) -> Option<Served>;
+}
+
+/// How objects of a kind are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    pub group: String,
+    pub resource: String,
+    pub namespaced: bool,
 }
 
 impl Attributes<'_> {

@@ -1,9 +1,7 @@
 //! Admission webhooks: which of them see a request, what they are asked, and what their answers mean.
 //!
-//! The calls themselves are made by a function that the caller gives. Conditions written in CEL are not
-//! evaluated: a webhook that has some is called as if they held.
+//! The calls themselves are made by a function that the caller gives.
 
-mod matching;
 mod review;
 
 use std::collections::BTreeMap;
@@ -13,9 +11,12 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::Value;
 
-use super::{Attributes, Lookup};
+use super::matching::{Criteria, Seen, seen_as};
+use super::policy::{self, ConditionsOutcome};
+use super::{Attributes, Lookup, about};
+use crate::cel::request::Facts;
 use crate::kinds::walk::{get, list, text};
-use crate::status::{Error, Result};
+use crate::status::{Error, GroupResource, Result};
 
 /// Where a webhook is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,12 +153,22 @@ fn invocation(
     webhook: &Value,
     lookup: &dyn Lookup,
 ) -> Result<Option<Invocation>> {
-    let Some(seen) = matching::seen_as(request, object, old, webhook, lookup)? else { return Ok(None) };
+    let Some(seen) = seen_as(request, object, old, Criteria::of_webhook(webhook), lookup)? else {
+        return Ok(None);
+    };
     let name = text(webhook, "name");
     if request.dry_run && !matches!(text(webhook, "sideEffects"), "None" | "NoneOnDryRun") {
         return Err(Error::bad_request(format!("admission webhook {name:?} does not support dry run")));
     }
     let fails_open = text(webhook, "failurePolicy") == "Ignore";
+    match conditions(request, object, old, webhook, &seen) {
+        ConditionsOutcome::Holds => {}
+        ConditionsOutcome::Unknown(why) if !fails_open => {
+            let resource = GroupResource::new(request.group, request.resource);
+            return Err(Error::forbidden(&resource, request.name, &why));
+        }
+        ConditionsOutcome::Fails | ConditionsOutcome::Unknown(_) => return Ok(None),
+    }
     let Some(version) = review::version(webhook) else {
         let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
         return if fails_open { Ok(None) } else { Err(failed(name, why)) };
@@ -165,6 +176,30 @@ fn invocation(
     let uid = request.context.uid();
     let body = review::request(&uid, version, request, &seen, object, old).to_string().into_bytes();
     Ok(Some(Invocation { target: target(webhook), fails_open, uid, version, body }))
+}
+
+/// Whether the conditions that a webhook has in CEL hold.
+fn conditions(
+    request: &Attributes<'_>,
+    object: Option<&Value>,
+    old: Option<&Value>,
+    webhook: &Value,
+    seen: &Seen,
+) -> ConditionsOutcome {
+    if list(&webhook["matchConditions"]).is_empty() {
+        return ConditionsOutcome::Holds;
+    }
+    let shown = |object: Option<&Value>| object.map(|object| about::shown(object, seen));
+    let (object, old) = (shown(object), shown(old));
+    let facts = Facts {
+        request: &about::request(request, seen, request.name),
+        object: object.as_ref(),
+        old: old.as_ref(),
+        namespace: None,
+        params: None,
+        authority: request.authority,
+    };
+    policy::of_webhook(webhook, &facts)
 }
 
 fn target(webhook: &Value) -> Target {

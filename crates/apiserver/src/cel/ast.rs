@@ -41,6 +41,15 @@ pub(super) struct Select {
     pub(super) mode: Mode,
 }
 
+impl Select {
+    /// The one variable with a dot in its name, if this is how it is written.
+    pub(super) fn qualified(&self) -> Option<&'static str> {
+        let of_authorizer = matches!(&self.operand.kind, Kind::Ident(name) if name == "authorizer");
+        (of_authorizer && self.field == "requestResource" && self.mode == Mode::Value)
+            .then_some("authorizer.requestResource")
+    }
+}
+
 /// What is asked of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {

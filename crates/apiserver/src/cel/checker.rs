@@ -153,6 +153,11 @@ impl Checker {
     }
 
     fn select(&mut self, at: usize, select: &Select) -> Type {
+        if let Some(name) = select.qualified()
+            && let Some((_, of)) = self.variables.iter().rfind(|(known, _)| *known == name)
+        {
+            return of.clone();
+        }
         let operand = self.check(&select.operand);
         let operand = self.bindings.resolve(&operand, false);
         let (target, optional) = match operand.unwrapped() {

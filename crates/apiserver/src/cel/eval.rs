@@ -92,6 +92,9 @@ impl Evaluator {
     }
 
     fn select<'a>(&self, select: &Select, scope: &Scope<'_, 'a>) -> Result<Value<'a>> {
+        if let Some(value) = select.qualified().and_then(|name| scope.find(name)) {
+            return value.clone().fit();
+        }
         let operand = self.eval(&select.operand, scope)?;
         let (operand, optional) = match operand {
             Value::Optional(None) => {

@@ -1,9 +1,11 @@
-//! The rules of CRDs (`x-kubernetes-validations`), written in CEL.
+//! Rules written in CEL: of CRDs (`x-kubernetes-validations`), and of admission policies.
 //!
 //! ```text
-//! source ─► lexer ─► parser (macros) ─► checker ─► program      once for each version of a CRD
-//!                                                     │
-//! object + schema ─► value ─────────────► eval (library) ─► field errors      for each write
+//! source ─► lexer ─► parser (macros) ─► checker ─► program   once for each version of a CRD
+//!                                          │          │
+//! object + schema ─► value ────────────────│──► eval (library) ─► field errors   for each write
+//!                                          ▼          │
+//! request, objects ─► value ───────────► request ─────┴─► answers   for each write that a policy matches
 //! ```
 //!
 //! The language is our own: what an expression may do, which types fit and how failures read must be as
@@ -22,6 +24,7 @@ mod library;
 mod macros;
 mod parser;
 mod program;
+pub(crate) mod request;
 mod room;
 mod schema;
 mod time;
@@ -31,6 +34,7 @@ mod value;
 
 pub use check::check;
 pub(crate) use escape::is_reserved;
+pub use library::rights;
 pub use validate::{Findings, Validator};
 
 use serde_json::Value;

@@ -138,7 +138,7 @@ fn run<'a>(expr: &Expr, new: &Value<'a>, old: Option<&Value<'a>>) -> Result<Valu
     }
 }
 
-fn compile(
+pub(super) fn compile(
     source: &str,
     variables: &[(&str, Type)],
 ) -> std::result::Result<(Expr, checker::Checked), String> {
@@ -148,7 +148,7 @@ fn compile(
 }
 
 /// Patterns and conversions that are written out are worked out once, with the program.
-fn constants(expr: &Expr) -> std::result::Result<(), String> {
+pub(super) fn constants(expr: &Expr) -> std::result::Result<(), String> {
     let mut wrong = None;
     expr.visit(&mut |expr| {
         let Kind::Call(call) = &expr.kind else { return };

@@ -15,6 +15,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use super::ast::Literal;
 use super::escape::{escape, unescape};
+use super::library::rights::Right;
 use super::library::semver::Semver;
 use super::library::url::Url;
 use super::schema::{ListType, Schema};
@@ -72,6 +73,8 @@ pub(super) enum Value<'a> {
     Cidr(IpAddr, u8),
     Semver(Rc<Semver>),
     Format(&'static str),
+    /// A question about rights, or its answer.
+    Right(Rc<Right<'a>>),
     /// A part of the object that does not fit its schema, until it is used.
     Unfit(Rc<str>),
 }
@@ -163,6 +166,7 @@ impl<'a> Value<'a> {
             Value::Cidr(..) => super::declarations::CIDR,
             Value::Semver(_) => super::declarations::SEMVER,
             Value::Format(_) => super::declarations::FORMAT,
+            Value::Right(right) => right.type_name(),
             Value::Unfit(_) => "error",
         }
     }

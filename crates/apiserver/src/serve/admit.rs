@@ -1,4 +1,6 @@
-//! Admission: what else has a say before an object is stored. Stock plugins first, then webhooks.
+//! Admission: what else has a say before an object is stored. Stock plugins first, then policies, then webhooks.
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
@@ -6,9 +8,11 @@ use tokio::sync::OwnedMutexGuard;
 use super::call::Call;
 use super::object::{self, text};
 use super::parts::Part;
-use super::{Inner, webhooks};
-use crate::admission::{self, Attributes, Lookup, Operation, webhook};
-use crate::auth::rbac::{check_binding, check_role};
+use super::{Inner, scale, webhooks};
+use crate::admission::{self, Attributes, Lookup, Operation, Served, policy, webhook};
+use crate::auth::identity::{User, service_account_groups, service_account_user};
+use crate::auth::rbac::{self, Decision, authorize, check_binding, check_role};
+use crate::cel::rights::{Account, Authority, Verdict, What};
 use crate::status::Result;
 use crate::store::{Key, ListQuery};
 
@@ -28,7 +32,8 @@ pub(crate) struct Write<'a> {
 pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Value) -> Result<()> {
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, MUTATING);
-    let request = attributes(call, write, &user, &options);
+    let rights = Rights { server: &call.server, user: &call.user };
+    let request = attributes(call, write, &user, &options, &rights);
     admission::mutate(&request, object, write.old, call.server.as_ref())?;
     if hooks.is_empty() {
         return Ok(());
@@ -49,28 +54,46 @@ pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<Turn> {
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, VALIDATING);
+    let (server, asks) = (call.server.clone(), call.user.clone());
+    let rights = Rights { server: &server, user: &asks };
     if let Some(object) = object {
         check_escalation(call, object, write.old)?;
-        let request = attributes(call, write, &user, &options);
+        let request = attributes(call, write, &user, &options, &rights);
         admission::validate(&request, object, write.old, call.server.as_ref())?;
         let said = admission::warnings(&request, object, write.old, call.server.as_ref());
         call.warnings.extend(said);
     }
-    let request = attributes(call, write, &user, &options);
+    let policies = server.policies();
+    let (shown, old) = (shown(call, write, object), shown(call, write, write.old));
+    let (shown, old) = (shown.as_deref(), old.as_deref());
+    if !policies.is_idle() {
+        let request = attributes(call, write, &user, &options, &rights);
+        let said = policy::validate(&request, shown, old, &policies, call.server.as_ref())?;
+        call.warnings.extend(said);
+    }
+    let request = attributes(call, write, &user, &options, &rights);
     if !hooks.is_empty() {
         let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
-        let asked = webhook::validate(&request, object, write.old, &hooks, call.server.as_ref(), ask);
+        let asked = webhook::validate(&request, shown, old, &hooks, call.server.as_ref(), ask);
         let outcome = asked.await?;
         call.warnings.extend(outcome.warnings);
     }
     let Some(object) = object else { return Ok(None) };
-    let request = attributes(call, write, &user, &options);
+    let request = attributes(call, write, &user, &options, &rights);
     let turn = match admission::is_quota_asked(&request, object, write.old) {
         true => turn(&call.server, &call.info.namespace).await,
         false => None,
     };
     admission::check_quota(&request, object, write.old, call.server.as_ref())?;
     Ok(turn)
+}
+
+/// An object as policies and webhooks see it: where its number of replicas is written, they see a Scale.
+fn shown<'a>(call: &Call, write: &Write<'_>, object: Option<&'a Value>) -> Option<Cow<'a, Value>> {
+    object.map(|object| match write.part {
+        Part::Scale => Cow::Owned(scale::shown(&call.resource, object)),
+        _ => Cow::Borrowed(object),
+    })
 }
 
 /// Only where there is a quota does anybody wait for others.
@@ -85,7 +108,8 @@ async fn turn(server: &Inner, namespace: &str) -> Turn {
 pub(crate) async fn delete(call: &mut Call, name: &str, current: &Value, dry_run: bool) -> Result<()> {
     let write = Write { operation: Operation::Delete, part: Part::Whole, name, old: Some(current), dry_run };
     let (user, options) = (call.user.to_info(), options(call, &write));
-    let request = attributes(call, &write, &user, &options);
+    let rights = Rights { server: &call.server, user: &call.user };
+    let request = attributes(call, &write, &user, &options, &rights);
     admission::mutate(&request, &mut Value::Null, Some(current), call.server.as_ref())?;
     validate(call, &write, None).await.map(drop)
 }
@@ -129,7 +153,13 @@ fn options(call: &Call, write: &Write<'_>) -> Value {
     options
 }
 
-fn attributes<'a>(call: &'a Call, write: &Write<'a>, user: &'a Value, options: &'a Value) -> Attributes<'a> {
+fn attributes<'a>(
+    call: &'a Call,
+    write: &Write<'a>,
+    user: &'a Value,
+    options: &'a Value,
+    rights: &'a Rights<'a>,
+) -> Attributes<'a> {
     Attributes {
         operation: write.operation,
         group: &call.resource.group,
@@ -143,6 +173,37 @@ fn attributes<'a>(call: &'a Call, write: &Write<'a>, user: &'a Value, options: &
         dry_run: write.dry_run,
         options,
         context: &call.server.context,
+        authority: rights,
+    }
+}
+
+/// What whoever asks may do, and what service accounts may.
+struct Rights<'a> {
+    server: &'a Inner,
+    user: &'a User,
+}
+
+impl Authority for Rights<'_> {
+    fn decide(&self, account: Option<Account<'_>>, what: &What<'_>) -> Verdict {
+        let account = account.map(|(namespace, name)| User {
+            name: service_account_user(namespace, name),
+            groups: service_account_groups(namespace),
+            ..User::default()
+        });
+        let user = account.as_ref().map_or(self.user, |account| account);
+        let asked = match *what {
+            What::Path { path, verb } => rbac::Attributes::path(user, verb, path),
+            What::Resource { group, resource, subresource, namespace, name, verb } => rbac::Attributes {
+                subresource,
+                namespace,
+                name,
+                ..rbac::Attributes::resource(user, verb, group, resource)
+            },
+        };
+        match authorize(&asked, &*self.server.rules()) {
+            Decision::Allow { reason } => Verdict { allowed: true, reason },
+            Decision::NoOpinion { reason } => Verdict { allowed: false, reason },
+        }
     }
 }
 
@@ -158,6 +219,13 @@ impl Lookup for Inner {
         let found = self.store.list(&ListQuery { namespace, ..ListQuery::all(&resource) });
         let items = found.into_iter().flat_map(|found| found.items);
         items.map(|item| object::of_entry(None, &item.entry)).collect()
+    }
+
+    fn resource_of(&self, api_version: &str, kind: &str) -> Option<Served> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = self.catalog().resource_of_kind(group, version, kind)?;
+        let (group, resource) = (found.group.to_string(), found.plural.to_string());
+        Some(Served { group, resource, namespaced: found.namespaced })
     }
 }
 

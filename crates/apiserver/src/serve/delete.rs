@@ -188,11 +188,13 @@ fn returns_object(call: &Call) -> bool {
 
 /// Marks an object for deletion or removes it; tells which, with the object's last state.
 async fn remove(call: &mut Call, name: &str, options: &Options) -> Result<(Value, bool)> {
+    // Whoever has a say in the deletion of many is told of each, but not by name.
+    let named = call.info.name.clone();
     loop {
         let entry = call.entry(name)?;
         let current = call.value(entry.revision, &entry.body);
         check_preconditions(call, name, options, &current)?;
-        admit::delete(call, name, &current, options.dry_run).await?;
+        admit::delete(call, &named, &current, options.dry_run).await?;
         match remove_once(call, name, options, &entry, &current).await? {
             Some(done) => return Ok(done),
             None => continue,

@@ -1,6 +1,7 @@
-//! What the server itself needs to know of its objects: which resources CRDs add, and who may do what.
+//! What the server itself needs to know of its objects: which resources CRDs add, who may do what, and which policies
+//! requests are held against.
 //!
-//! Both follow the store by cursors that are caught up before every request, so a request sees all that
+//! All follow the store by cursors that are caught up before every request, so a request sees all that
 //! was answered before it, and no task has to run for it.
 
 use std::collections::{BTreeMap, HashSet};
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use super::object::{self, Naming};
 use super::{bootstrap, incoming};
+use crate::admission::policy::Policies;
 use crate::auth::rbac;
 use crate::catalog::Catalog;
 use crate::crd::Crd;
@@ -27,17 +29,25 @@ const RULES: [(&str, &str); 4] = [
     ("rbac.authorization.k8s.io/clusterrolebindings", "ClusterRoleBinding"),
 ];
 
+/// Where admission policies and their bindings are stored.
+const POLICIES: [&str; 2] = [
+    "admissionregistration.k8s.io/validatingadmissionpolicies",
+    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+];
+
 pub(crate) struct Following {
     cursors: Mutex<Cursors>,
     /// The store's revision at the last catch-up.
     seen: AtomicU64,
     catalog: RwLock<Catalog>,
     rules: RwLock<rbac::Index>,
+    policies: RwLock<Arc<Policies>>,
 }
 
 struct Cursors {
     crds: Option<Watch>,
     rules: [Option<Watch>; 4],
+    policies: [Option<Watch>; 2],
     served: BTreeMap<String, Arc<Crd>>,
 }
 
@@ -47,11 +57,13 @@ impl Following {
             cursors: Mutex::new(Cursors {
                 crds: None,
                 rules: [None, None, None, None],
+                policies: [None, None],
                 served: BTreeMap::new(),
             }),
             seen: AtomicU64::new(u64::MAX),
             catalog: RwLock::new(Catalog::default()),
             rules: RwLock::new(bootstrap::rules().clone()),
+            policies: RwLock::default(),
         };
         following.catch_up(store);
         following
@@ -65,6 +77,10 @@ impl Following {
         self.rules.read()
     }
 
+    pub(crate) fn policies(&self) -> Arc<Policies> {
+        self.policies.read().clone()
+    }
+
     /// Takes in all that the store has published.
     pub(crate) fn catch_up(&self, store: &Store) {
         let revision = store.revision();
@@ -75,6 +91,9 @@ impl Following {
         self.follow_crds(&mut cursors, store);
         for (index, (resource, kind)) in RULES.into_iter().enumerate() {
             self.follow_rules(&mut cursors.rules[index], store, resource, kind);
+        }
+        for (index, resource) in POLICIES.into_iter().enumerate() {
+            self.follow_policies(&mut cursors.policies[index], store, resource, index == 1);
         }
         self.seen.store(revision, Ordering::Release);
     }
@@ -119,6 +138,24 @@ impl Following {
                 }
                 Change::Put(_, revision, body) => rules.apply(kind, &named(kind, revision, body)),
                 Change::Gone(namespace, name) => rules.remove(kind, namespace, name),
+            }
+        });
+    }
+
+    fn follow_policies(&self, cursor: &mut Option<Watch>, store: &Store, resource: &str, bindings: bool) {
+        follow(cursor, store, resource, |change| {
+            let mut all = self.policies.write();
+            let all = Arc::make_mut(&mut all);
+            match (change, bindings) {
+                (Change::Reset(_), _) => all.clear(bindings),
+                (Change::Put(name, revision, body), false) => {
+                    all.put_policy(name, &object::decode(None, revision, body));
+                }
+                (Change::Put(name, revision, body), true) => {
+                    all.put_binding(name, object::decode(None, revision, body));
+                }
+                (Change::Gone(_, name), false) => all.remove_policy(name),
+                (Change::Gone(_, name), true) => all.remove_binding(name),
             }
         });
     }

@@ -66,6 +66,7 @@ use self::parts::Part;
 use self::query::Query;
 use self::respond::Reply;
 use crate::admission;
+use crate::admission::policy::Policies;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
@@ -270,6 +271,11 @@ impl Inner {
 
     pub(crate) fn authorize(&self, attributes: &Attributes<'_>) -> Result<()> {
         rbac::require(attributes, &*self.following.rules())
+    }
+
+    /// The admission policies that requests are held against.
+    pub(crate) fn policies(&self) -> Arc<Policies> {
+        self.following.policies()
     }
 
     /// Who may do what.

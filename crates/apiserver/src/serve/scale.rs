@@ -291,6 +291,11 @@ fn read_scale(call: &Call, given: Json) -> Result<(Value, Vec<String>)> {
     Ok((scale, findings))
 }
 
+/// The Scale of an object, as others see it.
+pub(crate) fn shown(resource: &Resource, object: &Value) -> Value {
+    scale_of(resource, &Paths::of(resource), object)
+}
+
 /// The Scale of an object.
 fn scale_of(resource: &Resource, paths: &Paths, object: &Value) -> Value {
     let number = |path: &str| jsonpath::get(object, path).and_then(Value::as_i64);

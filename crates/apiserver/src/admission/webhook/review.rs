@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::matching::Seen;
-use crate::admission::Attributes;
-use crate::kinds::convert::convert;
-use crate::kinds::walk::{get, is_empty, list, text};
+use crate::admission::matching::Seen;
+use crate::admission::{Attributes, about};
+use crate::kinds::walk::{get, list, text};
 use crate::status::Error;
 
 /// The version of a review.
@@ -61,46 +60,15 @@ pub(super) fn request(
     object: Option<&Value>,
     old: Option<&Value>,
 ) -> Value {
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let resource = |group: &str, version: &str, name: &str| json!({"group": group, "version": version, "resource": name});
-    let Attributes { group, version: request_version, .. } = *attributes;
     let name = match attributes.name {
         "" => object.map(|object| text(get(object, &["metadata"]), "name")).unwrap_or_default(),
         name => name,
     };
-    let user = attributes.user.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
-    let user: Map<String, Value> = user.map(|(key, value)| (key.clone(), value.clone())).collect();
-    let mut body = json!({
-        "uid": uid,
-        "kind": kind(&seen.group, &seen.version, &seen.kind),
-        "resource": resource(&seen.group, &seen.version, &seen.resource),
-        "requestKind": kind(group, request_version, attributes.kind),
-        "requestResource": resource(group, request_version, attributes.resource),
-        "operation": attributes.operation.as_str(),
-        "userInfo": user,
-        "object": object.map(|object| shown(object, seen)),
-        "oldObject": old.map(|old| shown(old, seen)),
-        "dryRun": attributes.dry_run,
-        "options": attributes.options,
-    });
-    let optional = [
-        ("name", name),
-        ("namespace", attributes.namespace),
-        ("subResource", attributes.subresource),
-        ("requestSubResource", attributes.subresource),
-    ];
-    for (key, value) in optional.into_iter().filter(|(_, value)| !value.is_empty()) {
-        body[key] = value.into();
-    }
+    let mut body = about::request(attributes, seen, name);
+    body["uid"] = uid.into();
+    body["object"] = object.map(|object| about::shown(object, seen)).into();
+    body["oldObject"] = old.map(|old| about::shown(old, seen)).into();
     json!({"kind": "AdmissionReview", "apiVersion": version.api_version(), "request": body})
-}
-
-/// An object in the version that the webhook sees.
-fn shown(object: &Value, seen: &Seen) -> Value {
-    let version = text(object, "apiVersion");
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    convert(group, version, text(object, "kind"), object.clone(), &seen.group, &seen.version)
 }
 
 /// Reads an answer, or says why it is none.

@@ -7,6 +7,7 @@ pub(super) mod lists;
 mod net;
 mod numbers;
 mod quantity;
+pub mod rights;
 pub(super) mod semver;
 mod strings;
 pub(super) mod text_format;
@@ -27,7 +28,8 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<Value<'a>> 
         .or_else(|| url::call(function, args))
         .or_else(|| quantity::call(function, args))
         .or_else(|| semver::call(function, args))
-        .or_else(|| formats::call(function, args));
+        .or_else(|| formats::call(function, args))
+        .or_else(|| rights::call(function, args));
     known.unwrap_or_else(|| Err(no_overload(function, args)))
 }
 

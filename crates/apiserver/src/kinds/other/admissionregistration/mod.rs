@@ -1,11 +1,14 @@
 //! `admissionregistration.k8s.io`: webhooks and policies that have a say in other requests.
 
+mod expressions;
 mod policies;
 mod webhooks;
 
 use serde_json::{Value, json};
 
+use self::expressions::compile;
 use super::look::{Faults, default, each, each_wrong, has, list, one_of, text, texts};
+use crate::cel::request::{Known, Wanted};
 use crate::field::{Error, Path};
 use crate::kinds::{Generation, Strategy};
 use crate::names;
@@ -124,8 +127,8 @@ fn validate_resources(rule: &Value, path: &Path) -> Faults {
     faults
 }
 
-/// Conditions are checked for their form alone: expressions are not compiled here.
-fn validate_conditions(conditions: &[Value], path: &Path) -> Faults {
+/// Conditions that use what is known.
+fn validate_conditions(conditions: &[Value], known: &Known, path: &Path) -> Faults {
     const MOST: usize = 64;
     let mut faults = Vec::new();
     if conditions.len() > MOST {
@@ -134,8 +137,11 @@ fn validate_conditions(conditions: &[Value], path: &Path) -> Faults {
     let mut seen = Vec::new();
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
-        if text(condition, "expression").trim().is_empty() {
-            faults.push(Error::required(&path.child("expression"), ""));
+        match text(condition, "expression").trim() {
+            "" => faults.push(Error::required(&path.child("expression"), "")),
+            source => {
+                compile(source, known, Wanted::Bool, &path.child("expression"), &mut faults);
+            }
         }
         let name = text(condition, "name");
         let at = path.child("name");

@@ -1,9 +1,11 @@
-//! Admission policies and their bindings. Expressions are checked for being there, not compiled.
+//! Admission policies and their bindings. What mutating ones make of an object is not compiled: see `differences.md`.
 
 use serde_json::Value;
 
+use super::expressions::compile;
 use super::{COMMON, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES};
 use crate::cel::is_reserved;
+use crate::cel::request::{Known, Wanted};
 use crate::field::{Error, Path};
 use crate::kinds::Strategy;
 use crate::kinds::other::look::{
@@ -57,9 +59,10 @@ fn default_binding(binding: &mut Value) {
     }
 }
 
-/// What both kinds of policy say: when they apply, and the variables they use.
-fn validate_frame(spec: &Value, path: &Path, extra: impl FnOnce(&Value, &Path) -> Faults) -> Faults {
+/// What both kinds of policy say: when they apply, and the variables they use. Also gives what later expressions may use.
+fn validate_frame(spec: &Value, path: &Path, extra: impl FnOnce(&Value, &Path) -> Faults) -> (Faults, Known) {
     let mut faults = Vec::new();
+    let mut known = Known::new(has(spec, "paramKind"), true);
     if has(spec, "failurePolicy") {
         faults.extend(one_of(text(spec, "failurePolicy"), &path.child("failurePolicy"), &FAILURE_POLICIES));
     } else {
@@ -80,18 +83,23 @@ fn validate_frame(spec: &Value, path: &Path, extra: impl FnOnce(&Value, &Path) -
         faults.push(Error::required(&at, ""));
     }
     let conditions = list(spec, "matchConditions");
-    faults.extend(super::validate_conditions(conditions, &path.child("matchConditions")));
-    for (index, variable) in list(spec, "variables").iter().enumerate() {
-        faults.extend(validate_variable(variable, &path.child("variables").index(index)));
+    faults.extend(super::validate_conditions(conditions, &known, &path.child("matchConditions")));
+    if !list(spec, "variables").is_empty() {
+        known = known.with_variables();
     }
-    faults
+    for (index, variable) in list(spec, "variables").iter().enumerate() {
+        let path = path.child("variables").index(index);
+        faults.extend(validate_variable(variable, &mut known, &path));
+    }
+    (faults, known)
 }
 
 fn validate_validating(policy: &Value) -> Faults {
     const MOST_ANNOTATIONS: usize = 20;
+    const LONGEST_VALUE: usize = 5 * 1024;
     let spec = &policy["spec"];
     let path = Path::new("spec");
-    let mut faults = validate_frame(spec, &path, |_, _| Vec::new());
+    let (mut faults, known) = validate_frame(spec, &path, |_, _| Vec::new());
     let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let why = "validations or auditAnnotations must contain at least one item";
@@ -100,7 +108,7 @@ fn validate_validating(policy: &Value) -> Faults {
         return faults;
     }
     for (index, validation) in validations.iter().enumerate() {
-        faults.extend(validate_validation(validation, &path.child("validations").index(index)));
+        faults.extend(validate_validation(validation, &known, &path.child("validations").index(index)));
     }
     let at = path.child("auditAnnotations");
     if annotations.len() > MOST_ANNOTATIONS {
@@ -112,8 +120,15 @@ fn validate_validating(policy: &Value) -> Faults {
         let full = format!("{}/{key}", name(policy));
         let path = at.index(index);
         faults.extend(each_wrong(&path.child("key"), &full, names::qualified_name(&full)));
-        if text(annotation, "valueExpression").trim().is_empty() {
-            faults.push(Error::required(&path.child("valueExpression"), "valueExpression is not specified"));
+        let at = path.child("valueExpression");
+        match text(annotation, "valueExpression").trim() {
+            "" => faults.push(Error::required(&at, "valueExpression is not specified")),
+            source if source.len() > LONGEST_VALUE => {
+                faults.push(Error::required(&at, format!("must not exceed {LONGEST_VALUE} bytes in length")));
+            }
+            source => {
+                compile(source, &known, Wanted::TextOrNull, &at, &mut faults);
+            }
         }
         if annotations[..index].iter().any(|earlier| text(earlier, "key") == key) {
             faults.push(Error::duplicate(&path.child("key"), key));
@@ -122,16 +137,24 @@ fn validate_validating(policy: &Value) -> Faults {
     faults
 }
 
-fn validate_validation(validation: &Value, path: &Path) -> Faults {
+fn validate_validation(validation: &Value, known: &Known, path: &Path) -> Faults {
     let mut faults = Vec::new();
     let given = |key: &str| text(validation, key);
-    if given("expression").trim().is_empty() {
-        faults.push(Error::required(&path.child("expression"), "expression is not specified"));
+    let expression = given("expression");
+    let at = path.child("expression");
+    match expression.trim() {
+        "" => faults.push(Error::required(&at, "expression is not specified")),
+        _ => {
+            compile(expression, known, Wanted::Bool, &at, &mut faults);
+        }
     }
     for key in ["messageExpression", "message"] {
         let value = given(key);
+        let at = path.child(key);
         if !value.is_empty() && value.trim().is_empty() {
-            faults.push(Error::invalid(&path.child(key), value, "must be non-empty if specified"));
+            faults.push(Error::invalid(&at, value, "must be non-empty if specified"));
+        } else if key == "messageExpression" && !value.is_empty() {
+            compile(value, &known.without_authorizer(), Wanted::Text, &at, &mut faults);
         }
     }
     let message = given("message");
@@ -149,7 +172,7 @@ fn validate_mutating(policy: &Value) -> Faults {
     const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
     let spec = &policy["spec"];
     let path = Path::new("spec");
-    let mut faults = validate_frame(spec, &path, |constraints, at| {
+    let (mut faults, _) = validate_frame(spec, &path, |constraints, at| {
         let rules = list(constraints, "resourceRules").iter();
         let at = at.child("resourceRules").child("operations");
         rules
@@ -197,7 +220,7 @@ fn validate_mutation(mutation: &Value, path: &Path) -> Faults {
     faults
 }
 
-fn validate_variable(variable: &Value, path: &Path) -> Faults {
+fn validate_variable(variable: &Value, known: &mut Known, path: &Path) -> Faults {
     let mut faults = Vec::new();
     let name = text(variable, "name");
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -206,8 +229,13 @@ fn validate_variable(variable: &Value, path: &Path) -> Faults {
     } else if !name.bytes().all(word) || name.as_bytes()[0].is_ascii_digit() || is_reserved(name) {
         faults.push(Error::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
     }
-    if text(variable, "expression").trim().is_empty() {
-        faults.push(Error::required(&path.child("expression"), "expression is not specified"));
+    let at = path.child("expression");
+    let source = text(variable, "expression");
+    if source.trim().is_empty() {
+        faults.push(Error::required(&at, "expression is not specified"));
+    } else {
+        let compiled = compile(source, known, Wanted::Anything, &at, &mut faults);
+        known.add(name, compiled.as_ref());
     }
     faults
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{COMMON, FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES};
+use crate::cel::request::Known;
 use crate::field::{Error, Path};
 use crate::kinds::Strategy;
 use crate::kinds::other::look::{
@@ -130,7 +131,11 @@ fn validate_webhook(webhook: &Value, path: &Path, strictness: &Strictness) -> Fa
         _ => faults.push(Error::required(&at, "exactly one of url or service is required")),
     }
     let conditions = list(webhook, "matchConditions");
-    faults.extend(super::validate_conditions(conditions, &path.child("matchConditions")));
+    faults.extend(super::validate_conditions(
+        conditions,
+        &Known::new(false, true),
+        &path.child("matchConditions"),
+    ));
     faults
 }
 

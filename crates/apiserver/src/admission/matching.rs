@@ -1,13 +1,13 @@
-//! Whether a webhook sees a request, and in which version.
+//! Whether a webhook or a policy sees a request, and in which version.
 
 use serde_json::Value;
 
-use crate::admission::{Attributes, Lookup};
+use super::{Attributes, Lookup};
 use crate::kinds::selectors::selects;
 use crate::kinds::walk::{get, is_empty, list, text};
 use crate::status::{Error, GroupResource, Result};
 
-/// The resource and version that a webhook is shown.
+/// The resource and version that a webhook or policy is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) group: String,
@@ -16,7 +16,7 @@ pub(super) struct Seen {
     pub(super) kind: String,
 }
 
-/// The kinds that webhooks never see: they could lock everyone out of changing them.
+/// The kinds that webhooks never see, and policies only the first two: they could lock everyone out of changing them.
 const EXEMPT: [&str; 6] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -26,23 +26,59 @@ const EXEMPT: [&str; 6] = [
     "MutatingAdmissionPolicyBinding",
 ];
 
-/// How a webhook sees the request; nothing if it does not.
+/// Which requests are seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Criteria<'a> {
+    /// With `namespaceSelector`, `objectSelector` and `matchPolicy`.
+    selectors: &'a Value,
+    /// All resources, if there are none.
+    rules: Option<&'a [Value]>,
+    excluded: &'a [Value],
+    /// Kinds that configure admission, and are not seen.
+    exempt: &'static [&'static str],
+}
+
+impl<'a> Criteria<'a> {
+    pub(super) fn of_webhook(webhook: &'a Value) -> Self {
+        Criteria { selectors: webhook, rules: Some(list(&webhook["rules"])), excluded: &[], exempt: &EXEMPT }
+    }
+
+    /// Those of `matchConstraints` in a policy, or `matchResources` in a binding.
+    pub(super) fn of_policy(resources: &'a Value) -> Self {
+        let rules = list(&resources["resourceRules"]);
+        let excluded = list(&resources["excludeResourceRules"]);
+        Criteria {
+            selectors: resources,
+            rules: (!rules.is_empty()).then_some(rules),
+            excluded,
+            exempt: &EXEMPT[2..],
+        }
+    }
+}
+
+/// How the request is seen; nothing if it is not.
 pub(super) fn seen_as(
     request: &Attributes<'_>,
     object: Option<&Value>,
     old: Option<&Value>,
-    webhook: &Value,
+    criteria: Criteria<'_>,
     lookup: &dyn Lookup,
 ) -> Result<Option<Seen>> {
-    if request.group == "admissionregistration.k8s.io" && EXEMPT.contains(&request.kind) {
+    let Criteria { selectors, rules, excluded, exempt } = criteria;
+    if request.group == "admissionregistration.k8s.io" && exempt.contains(&request.kind) {
         return Ok(None);
     }
-    let namespace = namespace_matches(request, object, webhook, lookup);
-    if matches!(namespace, Ok(false)) || !object_matches(object, old, webhook) {
+    let namespace = namespace_matches(request, object, selectors, lookup);
+    if matches!(namespace, Ok(false)) || !object_matches(object, old, selectors) {
         return Ok(None);
     }
-    let seen = exact(request, webhook).or_else(|| equivalent(request, webhook));
-    // A namespace that is not there matters only to webhooks that would see the request.
+    let is_exact = text(selectors, "matchPolicy") == "Exact";
+    let by = |rules: &[Value]| exact(request, rules).or_else(|| equivalent(request, rules, is_exact));
+    if by(excluded).is_some() {
+        return Ok(None);
+    }
+    let seen = rules.map_or_else(|| Some(as_requested(request)), by);
+    // A namespace that is not there matters only to those that would see the request.
     match seen {
         Some(seen) => namespace.map(|_| Some(seen)),
         None => Ok(None),
@@ -52,10 +88,10 @@ pub(super) fn seen_as(
 fn namespace_matches(
     request: &Attributes<'_>,
     object: Option<&Value>,
-    webhook: &Value,
+    selectors: &Value,
     lookup: &dyn Lookup,
 ) -> Result<bool> {
-    let selector = get(webhook, &["namespaceSelector"]);
+    let selector = get(selectors, &["namespaceSelector"]);
     let is_namespace = request.is("", "namespaces");
     if (request.namespace.is_empty() && !is_namespace) || selects_all(selector) {
         return Ok(true);
@@ -73,26 +109,30 @@ fn selects_all(selector: &Value) -> bool {
     ["matchLabels", "matchExpressions"].iter().all(|key| is_empty(get(selector, &[key])))
 }
 
-fn object_matches(object: Option<&Value>, old: Option<&Value>, webhook: &Value) -> bool {
-    let selector = get(webhook, &["objectSelector"]);
+fn object_matches(object: Option<&Value>, old: Option<&Value>, selectors: &Value) -> bool {
+    let selector = get(selectors, &["objectSelector"]);
     let chosen =
         |object: &Value| !object.is_null() && selects(selector, get(object, &["metadata", "labels"]));
     selects_all(selector) || [object, old].into_iter().flatten().any(chosen)
 }
 
-fn exact(request: &Attributes<'_>, webhook: &Value) -> Option<Seen> {
-    let seen = Seen {
+fn as_requested(request: &Attributes<'_>) -> Seen {
+    Seen {
         group: request.group.to_owned(),
         version: request.version.to_owned(),
         resource: request.resource.to_owned(),
         kind: request.kind.to_owned(),
-    };
-    list(&webhook["rules"]).iter().any(|rule| rule_matches(rule, request, &seen)).then_some(seen)
+    }
+}
+
+fn exact(request: &Attributes<'_>, rules: &[Value]) -> Option<Seen> {
+    let seen = as_requested(request);
+    rules.iter().any(|rule| rule_matches(rule, request, &seen)).then_some(seen)
 }
 
 /// The same object as other groups and versions show it; earlier rules first.
-fn equivalent(request: &Attributes<'_>, webhook: &Value) -> Option<Seen> {
-    if text(webhook, "matchPolicy") == "Exact" {
+fn equivalent(request: &Attributes<'_>, rules: &[Value], is_exact: bool) -> Option<Seen> {
+    if is_exact {
         return None;
     }
     let all: &[(&str, &str)] = match (request.group, request.resource) {
@@ -109,9 +149,7 @@ fn equivalent(request: &Attributes<'_>, webhook: &Value) -> Option<Seen> {
             kind: request.kind.to_owned(),
         })
         .collect();
-    list(&webhook["rules"])
-        .iter()
-        .find_map(|rule| others.iter().find(|seen| rule_matches(rule, request, seen)).cloned())
+    rules.iter().find_map(|rule| others.iter().find(|seen| rule_matches(rule, request, seen)).cloned())
 }
 
 fn rule_matches(rule: &Value, request: &Attributes<'_>, seen: &Seen) -> bool {
@@ -126,8 +164,12 @@ fn rule_matches(rule: &Value, request: &Attributes<'_>, seen: &Seen) -> bool {
         let (name, part) = one.split_once('/').unwrap_or((one, ""));
         (name == "*" || name == seen.resource) && (part == "*" || part == request.subresource)
     });
+    // Only rules of policies name objects.
+    let names = list(&rule["resourceNames"]);
+    let named = names.is_empty() || names.iter().any(|name| name == request.name);
     scope
         && resource
+        && named
         && any("operations", request.operation.as_str())
         && any("apiGroups", &seen.group)
         && any("apiVersions", &seen.version)
