@@ -295,28 +295,52 @@ fn a_webhook_is_asked_and_heard() {
 
 #[test]
 fn only_webhooks_that_match_are_asked() {
-    let asked = |change: fn(&mut Value)| {
+    let asked = |change: &dyn Fn(&mut Value)| {
         let (outcome, sent) = ask(&pod(), &configuration(change), allow);
         assert_eq!(outcome, Ok(webhook::Outcome::default()));
         !sent.is_empty()
     };
-    assert!(asked(|_| {}));
-    assert!(asked(|hook| hook["rules"][0]["resources"] = json!(["*"])));
-    assert!(asked(|hook| hook["rules"][0]["resources"] = json!(["*/*"])));
-    assert!(asked(|hook| hook["rules"][0]["resources"] = json!(["pods/*"])));
-    assert!(!asked(|hook| hook["rules"][0]["resources"] = json!(["pods/log"])));
-    assert!(!asked(|hook| hook["rules"][0]["resources"] = json!(["*/status"])));
-    assert!(!asked(|hook| hook["rules"][0]["operations"] = json!(["UPDATE"])));
-    assert!(asked(|hook| hook["rules"][0]["operations"] = json!(["*"])));
-    assert!(!asked(|hook| hook["rules"][0]["apiGroups"] = json!(["apps"])));
-    assert!(!asked(|hook| hook["rules"][0]["apiVersions"] = json!(["v2"])));
-    assert!(!asked(|hook| hook["rules"][0]["scope"] = json!("Cluster")));
-    assert!(asked(|hook| hook["rules"][0]["scope"] = json!("Namespaced")));
-    assert!(asked(|hook| hook["namespaceSelector"] = json!({"matchLabels": {"team": "a"}})));
-    assert!(!asked(|hook| hook["namespaceSelector"] = json!({"matchLabels": {"team": "b"}})));
-    assert!(asked(|hook| hook["objectSelector"] = json!({"matchLabels": {"app": "web"}})));
-    assert!(!asked(|hook| hook["objectSelector"] = json!({"matchLabels": {"app": "db"}})));
-    assert!(asked(|hook| hook["matchConditions"] = json!([{"name": "never", "expression": "false"}])));
+    assert!(asked(&|_| {}));
+    assert!(asked(&|hook| hook["rules"][0]["resources"] = json!(["*"])));
+    assert!(asked(&|hook| hook["rules"][0]["resources"] = json!(["*/*"])));
+    assert!(asked(&|hook| hook["rules"][0]["resources"] = json!(["pods/*"])));
+    assert!(!asked(&|hook| hook["rules"][0]["resources"] = json!(["pods/log"])));
+    assert!(!asked(&|hook| hook["rules"][0]["resources"] = json!(["*/status"])));
+    assert!(!asked(&|hook| hook["rules"][0]["operations"] = json!(["UPDATE"])));
+    assert!(asked(&|hook| hook["rules"][0]["operations"] = json!(["*"])));
+    assert!(!asked(&|hook| hook["rules"][0]["apiGroups"] = json!(["apps"])));
+    assert!(!asked(&|hook| hook["rules"][0]["apiVersions"] = json!(["v2"])));
+    assert!(!asked(&|hook| hook["rules"][0]["scope"] = json!("Cluster")));
+    assert!(asked(&|hook| hook["rules"][0]["scope"] = json!("Namespaced")));
+    assert!(asked(&|hook| hook["namespaceSelector"] = json!({"matchLabels": {"team": "a"}})));
+    assert!(!asked(&|hook| hook["namespaceSelector"] = json!({"matchLabels": {"team": "b"}})));
+    assert!(asked(&|hook| hook["objectSelector"] = json!({"matchLabels": {"app": "web"}})));
+    assert!(!asked(&|hook| hook["objectSelector"] = json!({"matchLabels": {"app": "db"}})));
+    let condition = |hook: &mut Value, expression: &str| {
+        hook["matchConditions"] =
+            json!([{"name": "a", "expression": "true"}, {"name": "b", "expression": expression}]);
+    };
+    assert!(asked(&|hook| condition(hook, "object.metadata.labels.app == 'web'")));
+    assert!(!asked(&|hook| condition(hook, "request.userInfo.username != 'tester'")));
+    assert!(!asked(&|hook| condition(hook, "authorizer.requestResource.check('get').allowed()")));
+    let robot = "authorizer.serviceAccount('ops', 'robot').path('/x').check('get').reason() == 'asked'";
+    assert!(asked(&|hook| condition(hook, robot)));
+    assert!(!asked(&|hook| {
+        hook["failurePolicy"] = json!("Ignore");
+        condition(hook, "object.nothing == 1");
+    }));
+}
+
+#[test]
+fn a_condition_that_cannot_be_evaluated_refuses_and_nobody_is_asked() {
+    let configurations = configuration(|hook| {
+        hook["matchConditions"] = json!([{"name": "a", "expression": "object.nothing == 1"}]);
+    });
+    let (outcome, sent) = ask(&pod(), &configurations, allow);
+    let why = "expression 'object.nothing == 1' resulted in error: no such key: nothing";
+    let refusal = outcome.expect_err("it is refused");
+    assert_eq!(refusal.message, format!("pods \"p\" is forbidden: {why}"));
+    assert_eq!((refusal.code, refusal.reason, sent.len()), (403, "Forbidden", 0));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Admission policies and their bindings. What mutating ones make of an object is not compiled: see `differences.md`.
+//! Admission policies and their bindings. What mutating ones make of an object is
+//! not compiled: they are stored, and not evaluated.
 
 use serde_json::Value;
 
