@@ -15,7 +15,7 @@ use crate::kinds::walk::{get, same, text};
 use crate::status::Error;
 
 /// Objects of a test, found by what their kind is called.
-struct Stored(Vec<Value>);
+pub(super) struct Stored(pub(super) Vec<Value>);
 
 /// `horizontalpodautoscalers` of `HorizontalPodAutoscaler`.
 fn plural(kind: &str) -> String {
@@ -79,7 +79,11 @@ fn context() -> Context {
 }
 
 /// Calls `then` with the attributes of a request that writes `object`.
-fn with_request<T>(operation: Operation, object: &Value, then: impl FnOnce(&Attributes<'_>) -> T) -> T {
+pub(super) fn with_request<T>(
+    operation: Operation,
+    object: &Value,
+    then: impl FnOnce(&Attributes<'_>) -> T,
+) -> T {
     let resource = plural(text(object, "kind")).replace("ingresss", "ingresses");
     let (user, options) = (json!({"username": "tester", "groups": ["testers"]}), json!(null));
     let context = context();

@@ -54,8 +54,7 @@ pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<Turn> {
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, VALIDATING);
-    let (server, asks) = (call.server.clone(), call.user.clone());
-    let rights = Rights { server: &server, user: &asks };
+    let rights = Rights { server: &call.server, user: &call.user };
     if let Some(object) = object {
         check_escalation(call, object, write.old)?;
         let request = attributes(call, write, &user, &options, &rights);
@@ -63,7 +62,7 @@ pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<
         let said = admission::warnings(&request, object, write.old, call.server.as_ref());
         call.warnings.extend(said);
     }
-    let policies = server.policies();
+    let policies = call.server.policies();
     let (shown, old) = (shown(call, write, object), shown(call, write, write.old));
     let (shown, old) = (shown.as_deref(), old.as_deref());
     if !policies.is_idle() {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::object::{self, Naming};
 use super::{bootstrap, incoming};
-use crate::admission::policy::Policies;
+use crate::admission::policy::{self, Policies};
 use crate::auth::rbac;
 use crate::catalog::Catalog;
 use crate::crd::Crd;
@@ -29,10 +29,10 @@ const RULES: [(&str, &str); 4] = [
     ("rbac.authorization.k8s.io/clusterrolebindings", "ClusterRoleBinding"),
 ];
 
-/// Where admission policies and their bindings are stored.
-const POLICIES: [&str; 2] = [
-    "admissionregistration.k8s.io/validatingadmissionpolicies",
-    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+/// Admission policies and their bindings, by where they are stored.
+const POLICIES: [(&str, policy::Kind); 2] = [
+    ("admissionregistration.k8s.io/validatingadmissionpolicies", policy::Kind::Policy),
+    ("admissionregistration.k8s.io/validatingadmissionpolicybindings", policy::Kind::Binding),
 ];
 
 pub(crate) struct Following {
@@ -92,8 +92,8 @@ impl Following {
         for (index, (resource, kind)) in RULES.into_iter().enumerate() {
             self.follow_rules(&mut cursors.rules[index], store, resource, kind);
         }
-        for (index, resource) in POLICIES.into_iter().enumerate() {
-            self.follow_policies(&mut cursors.policies[index], store, resource, index == 1);
+        for (index, (resource, kind)) in POLICIES.into_iter().enumerate() {
+            self.follow_policies(&mut cursors.policies[index], store, resource, kind);
         }
         self.seen.store(revision, Ordering::Release);
     }
@@ -142,20 +142,16 @@ impl Following {
         });
     }
 
-    fn follow_policies(&self, cursor: &mut Option<Watch>, store: &Store, resource: &str, bindings: bool) {
+    fn follow_policies(&self, cursor: &mut Option<Watch>, store: &Store, resource: &str, kind: policy::Kind) {
         follow(cursor, store, resource, |change| {
-            let mut all = self.policies.write();
-            let all = Arc::make_mut(&mut all);
-            match (change, bindings) {
-                (Change::Reset(_), _) => all.clear(bindings),
-                (Change::Put(name, revision, body), false) => {
-                    all.put_policy(name, &object::decode(None, revision, body));
+            let mut policies = self.policies.write();
+            let policies = Arc::make_mut(&mut policies);
+            match change {
+                Change::Reset(_) => policies.clear(kind),
+                Change::Put(name, revision, body) => {
+                    policies.put(kind, name, object::decode(None, revision, body));
                 }
-                (Change::Put(name, revision, body), true) => {
-                    all.put_binding(name, object::decode(None, revision, body));
-                }
-                (Change::Gone(_, name), false) => all.remove_policy(name),
-                (Change::Gone(_, name), true) => all.remove_binding(name),
+                Change::Gone(_, name) => policies.remove(kind, name),
             }
         });
     }

@@ -6,6 +6,8 @@
 mod compiled;
 mod conditions;
 mod params;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,33 +32,45 @@ pub(crate) struct Policies {
     bindings: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
 }
 
+/// The two kinds that this is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Policy,
+    Binding,
+}
+
 impl Policies {
-    pub(crate) fn put_policy(&mut self, name: &str, policy: &Value) {
-        self.policies.insert(name.to_owned(), Arc::new(Policy::compile(name, policy)));
-    }
-
-    pub(crate) fn remove_policy(&mut self, name: &str) {
-        self.policies.remove(name);
-    }
-
-    pub(crate) fn put_binding(&mut self, name: &str, binding: Value) {
-        self.remove_binding(name);
-        let policy = text(&binding["spec"], "policyName").to_owned();
-        self.bindings.entry(policy).or_default().insert(name.to_owned(), Arc::new(binding));
-    }
-
-    pub(crate) fn remove_binding(&mut self, name: &str) {
-        for bindings in self.bindings.values_mut() {
-            bindings.remove(name);
+    /// Takes in what was created or changed.
+    pub(crate) fn put(&mut self, kind: Kind, name: &str, object: Value) {
+        self.remove(kind, name);
+        match kind {
+            Kind::Policy => {
+                self.policies.insert(name.to_owned(), Arc::new(Policy::compile(name, &object)));
+            }
+            Kind::Binding => {
+                let policy = text(&object["spec"], "policyName").to_owned();
+                self.bindings.entry(policy).or_default().insert(name.to_owned(), Arc::new(object));
+            }
         }
-        self.bindings.retain(|_, bindings| !bindings.is_empty());
     }
 
-    /// Forgets all policies, or all bindings.
-    pub(crate) fn clear(&mut self, bindings: bool) {
-        match bindings {
-            true => self.bindings.clear(),
-            false => self.policies.clear(),
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Policy => {
+                self.policies.remove(name);
+            }
+            Kind::Binding => self.bindings.retain(|_, bindings| {
+                bindings.remove(name);
+                !bindings.is_empty()
+            }),
+        }
+    }
+
+    /// Forgets all of a kind.
+    pub(crate) fn clear(&mut self, kind: Kind) {
+        match kind {
+            Kind::Policy => self.policies.clear(),
+            Kind::Binding => self.bindings.clear(),
         }
     }
 
