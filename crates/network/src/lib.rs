@@ -15,6 +15,7 @@
 pub mod feature;
 mod install;
 pub mod lead;
+mod measures;
 pub mod policies;
 pub mod post;
 pub mod role;

@@ -42,12 +42,11 @@ use koinon_control::Key;
 use koinon_control::call;
 use koinon_control::events::Recorder;
 use koinon_control::queue::{self, Next, Queue};
-use kube::ResourceExt as _;
-use kube::core::SelectorExt as _;
 
 use self::act::Flow;
 use self::limits::{Limits, Strategy};
 use crate::replicasets::claim;
+use crate::replicasets::keepers::{self, keeper};
 use crate::replicasets::owned::{Owned, controller_of};
 use crate::replicasets::pods::is_terminal;
 use crate::shared::Shared;
@@ -78,8 +77,7 @@ enum Error {
 /// Keeps the Deployments of a cluster for as long as it is polled.
 pub async fn run(shared: Shared, events: Recorder) -> Infallible {
     let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
-    let sets = Arc::new(Owned::default());
-    listen(&shared, &queue, &sets);
+    let sets = listen(&shared, &queue);
     shared.deployments.listed().await;
     shared.replica_sets.listed().await;
     shared.pods.listed().await;
@@ -87,57 +85,19 @@ pub async fn run(shared: Shared, events: Recorder) -> Infallible {
     queue::work(&queue, WORKERS, |key| controller.clone().handle(key)).await
 }
 
-/// Has every Deployment looked at that a change may concern.
-fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, sets: &Arc<Owned<ReplicaSet>>) {
-    let wake = queue.clone();
-    shared.deployments.on_change(move |before, after| {
-        if let Some(deployment) = after.or(before) {
-            wake.add(Key::of(&**deployment));
-        }
-    });
-    let (wake, owned, deployments) = (queue.clone(), sets.clone(), shared.deployments.clone());
-    shared.replica_sets.on_change(move |before, after| {
-        owned.take(before, after);
-        let (was, is) = (before.and_then(|set| keeper(set)), after.and_then(|set| keeper(set)));
-        if was != is
-            && let Some(key) = was
-        {
-            wake.add(key);
-        }
-        match (is, after) {
-            (Some(key), _) => wake.add(key),
-            // An orphan is news to those it matches, when it became one or was labelled otherwise.
-            (None, Some(set)) if controller_of(&**set).is_none() => {
-                let known = before.is_some_and(|before| {
-                    controller_of(&**before).is_none() && before.labels() == set.labels()
-                });
-                if !known {
-                    for deployment in deployments.in_namespace(&set.namespace().unwrap_or_default()) {
-                        if selector(&deployment).is_some_and(|selector| selector.matches(set.labels())) {
-                            wake.add(Key::of(&*deployment));
-                        }
-                    }
-                }
-            }
-            (None, _) => {}
-        }
-    });
+/// Has every Deployment looked at that a change may concern; gives which sets belong to whom.
+fn listen(shared: &Shared, queue: &Arc<Queue<Key>>) -> Arc<Owned<ReplicaSet>> {
+    let owned = keepers::listen(&shared.deployments, &shared.replica_sets, queue, selector);
     // What recreates its pods waits for the last one to go, which no ReplicaSet counts any more.
     let (wake, sets) = (queue.clone(), shared.replica_sets.clone());
     shared.pods.on_change(move |before, after| {
         let (Some(pod), None) = (before, after) else { return };
-        let Some(owner) = controller_of(&**pod).filter(|owner| owner.kind == "ReplicaSet") else { return };
-        let set = sets.get(&Key::new(pod.namespace().unwrap_or_default(), &owner.name));
-        if let Some(key) = set.and_then(|set| keeper(&set)) {
+        let set = keeper::<ReplicaSet>(&**pod).and_then(|set| sets.get(&set));
+        if let Some(key) = set.and_then(|set| keeper::<Deployment>(&*set)) {
             wake.add(key);
         }
     });
-}
-
-/// The Deployment that a set says it belongs to.
-fn keeper(set: &ReplicaSet) -> Option<Key> {
-    let owner = controller_of(set).filter(|owner| owner.kind == "Deployment")?;
-    Some(Key::new(set.namespace().unwrap_or_default(), &owner.name))
+    owned
 }
 
 fn selector(deployment: &Deployment) -> Option<kube::core::Selector> {

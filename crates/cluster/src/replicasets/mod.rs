@@ -14,6 +14,7 @@
 mod act;
 pub(crate) mod claim;
 mod doubt;
+pub(crate) mod keepers;
 mod order;
 pub(crate) mod owned;
 mod plan;
@@ -70,56 +71,12 @@ enum Error {
 /// Keeps the ReplicaSets of a cluster for as long as it is polled.
 pub async fn run(shared: Shared, events: Recorder) -> Infallible {
     let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
-    let pods = Arc::new(Owned::default());
-    listen(&shared, &queue, &pods);
+    let pods = keepers::listen(&shared.replica_sets, &shared.pods, &queue, selector);
     shared.pods.listed().await;
     shared.replica_sets.listed().await;
     let controller =
         Arc::new(Controller { shared, events, queue: queue.clone(), pods, doubts: Doubts::default() });
     queue::work(&queue, WORKERS, |key| controller.clone().handle(key)).await
-}
-
-/// Has every ReplicaSet looked at that a change may concern.
-fn listen(shared: &Shared, queue: &Arc<Queue<Key>>, pods: &Arc<Owned<Pod>>) {
-    let wake = queue.clone();
-    shared.replica_sets.on_change(move |before, after| {
-        if let Some(set) = after.or(before) {
-            wake.add(Key::of(&**set));
-        }
-    });
-    let (wake, owned, sets) = (queue.clone(), pods.clone(), shared.replica_sets.clone());
-    shared.pods.on_change(move |before, after| {
-        owned.take(before, after);
-        let (was, is) = (before.and_then(keeper), after.and_then(keeper));
-        if was != is
-            && let Some(key) = was
-        {
-            wake.add(key);
-        }
-        match (is, after) {
-            (Some(key), _) => wake.add(key),
-            // An orphan is news to those it matches, when it became one or was labelled otherwise.
-            (None, Some(pod)) if controller_of(&**pod).is_none() => {
-                let known = before.is_some_and(|before| {
-                    controller_of(&**before).is_none() && before.labels() == pod.labels()
-                });
-                if !known {
-                    for set in sets.in_namespace(&pod.namespace().unwrap_or_default()) {
-                        if selector(&set).is_some_and(|selector| selector.matches(pod.labels())) {
-                            wake.add(Key::of(&*set));
-                        }
-                    }
-                }
-            }
-            (None, _) => {}
-        }
-    });
-}
-
-/// The ReplicaSet that a pod says it belongs to.
-fn keeper(pod: &Arc<Pod>) -> Option<Key> {
-    let owner = controller_of(&**pod).filter(|owner| owner.kind == "ReplicaSet")?;
-    Some(Key::new(pod.namespace().unwrap_or_default(), &owner.name))
 }
 
 fn selector(set: &ReplicaSet) -> Option<kube::core::Selector> {

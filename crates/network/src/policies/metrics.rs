@@ -2,33 +2,28 @@
 
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::plan::{Act, Why};
 use super::version::Version;
+pub(super) use crate::measures::Outcome;
+use crate::measures::{PerMember, Writes};
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     Policy,
     /// A page of the ledger, or what it says about members.
     Ledger,
 }
 
-/// How a write ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-pub(super) enum Outcome {
-    Done,
-    /// Somebody else was faster.
-    Conflict,
-    /// The server does not want it.
-    Refused,
-    Failed,
+impl Written {
+    fn as_str(self) -> &'static str {
+        match self {
+            Written::Policy => "Policy",
+            Written::Ledger => "Ledger",
+        }
+    }
 }
 
 /// Why a policy is not, or not yet, as it should be in a member.
@@ -70,91 +65,50 @@ pub(super) struct Stands {
     pub(super) ledger_bytes: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Write {
-    member: String,
-    kind: Written,
-    outcome: Outcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Member {
-    member: String,
-}
-
 /// What can be measured of federated policies; clones share it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Metrics {
-    writes: Family<Write, Counter>,
-    applied: Family<Member, Gauge>,
-    pending: Family<Member, Gauge>,
-    conflicts: Family<Member, Gauge>,
-    refused: Family<Member, Gauge>,
-    ledger: Family<Member, Gauge>,
-    delay: Histogram,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics {
-            writes: Family::default(),
-            applied: Family::default(),
-            pending: Family::default(),
-            conflicts: Family::default(),
-            refused: Family::default(),
-            ledger: Family::default(),
-            delay: Histogram::new([0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0]),
-        }
-    }
+    writes: Writes,
+    applied: PerMember,
+    pending: PerMember,
+    conflicts: PerMember,
+    refused: PerMember,
+    ledger: PerMember,
 }
 
 impl Metrics {
     /// Makes the measurements visible under `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("koinon_policies");
-        registry.register("writes", "Writes to members by kind and how they ended", self.writes.clone());
-        registry.register("applied", "Policies that are in each member that is led", self.applied.clone());
-        let help = "Policies on their way to each member that is led";
-        registry.register("pending", help, self.pending.clone());
+        self.writes.register(registry);
+        self.applied.register(registry, "applied", "Policies that are in each member that is led");
+        self.pending.register(registry, "pending", "Policies on their way to each member that is led");
         let help = "Policies whose name somebody's own has in each member that is led";
-        registry.register("conflicts", help, self.conflicts.clone());
-        registry.register(
-            "refused",
-            "Policies that each member that is led cannot take",
-            self.refused.clone(),
-        );
-        let help = "The size of the ledger of each member that is led";
-        registry.register("ledger_bytes", help, self.ledger.clone());
-        let help = "From the news of a change until the member that is led has it";
-        registry.register("propagation_seconds", help, self.delay.clone());
+        self.conflicts.register(registry, "conflicts", help);
+        self.refused.register(registry, "refused", "Policies that each member that is led cannot take");
+        self.ledger.register(registry, "ledger_bytes", "The size of the ledger of each member that is led");
     }
 
     pub(super) fn wrote(&self, member: &str, kind: Written, outcome: Outcome) {
-        self.writes.get_or_create(&Write { member: member.to_owned(), kind, outcome }).inc();
+        self.writes.wrote(member, kind.as_str(), outcome);
     }
 
     pub(super) fn propagated(&self, after: Duration) {
-        self.delay.observe(after.as_secs_f64());
+        self.writes.propagated(after);
     }
 
     pub(super) fn stands(&self, member: &str, stands: Stands) {
-        let member = Member { member: member.to_owned() };
-        for (family, value) in [
-            (&self.applied, stands.applied),
-            (&self.pending, stands.pending),
-            (&self.conflicts, stands.conflicts),
-            (&self.refused, stands.refused),
-            (&self.ledger, stands.ledger_bytes),
-        ] {
-            family.get_or_create(&member).set(i64::try_from(value).unwrap_or(i64::MAX));
-        }
+        self.applied.set(member, stands.applied);
+        self.pending.set(member, stands.pending);
+        self.conflicts.set(member, stands.conflicts);
+        self.refused.set(member, stands.refused);
+        self.ledger.set(member, stands.ledger_bytes);
     }
 
     /// Has a member that is led no more leave no numbers behind.
     pub(super) fn forget(&self, member: &str) {
-        let member = Member { member: member.to_owned() };
-        for family in [&self.applied, &self.pending, &self.conflicts, &self.refused, &self.ledger] {
-            family.remove(&member);
+        for numbers in [&self.applied, &self.pending, &self.conflicts, &self.refused, &self.ledger] {
+            numbers.forget(member);
         }
     }
 }
