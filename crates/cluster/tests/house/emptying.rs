@@ -84,20 +84,20 @@ async fn it_stays_while_anything_in_it_is_unknown() {
     let ways: [(&str, Wrong, &str, &str); 3] = [
         (
             "NamespaceDeletionDiscoveryFailure",
-            |path| (path == "/apis").then(|| answer(200, STALE))?,
+            |path| (path == "/apis").then(|| answer(200, STALE)),
             "DiscoveryFailed",
             "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: \
              broken.io/v1: stale GroupVersion discovery: broken.io/v1",
         ),
         (
             "NamespaceDeletionDiscoveryFailure",
-            |path| (path == "/apis").then(|| answer(500, BROKEN))?,
+            |path| (path == "/apis").then(|| answer(500, BROKEN)),
             "DiscoveryFailed",
             "broken",
         ),
         (
             "NamespaceDeletionContentFailure",
-            |path| path.ends_with("/old/limitranges").then(|| answer(500, BROKEN))?,
+            |path| path.ends_with("/old/limitranges").then(|| answer(500, BROKEN)),
             "ContentDeletionFailed",
             "Failed to delete all resource types, 1 remaining: broken",
         ),

@@ -5,3 +5,6 @@ mod budgets;
 mod harness;
 mod identity;
 mod limits;
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "../site/mod.rs"]
+mod site;

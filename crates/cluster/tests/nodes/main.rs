@@ -4,4 +4,7 @@ mod harness;
 mod living;
 mod placing;
 mod running;
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "../site/mod.rs"]
+mod site;
 mod storms;

@@ -13,12 +13,12 @@ async fn matching_orphans_are_adopted_and_strangers_released() {
     let cluster = Cluster::new().await;
     let mut orphan = pod("web", "v1");
     orphan["metadata"]["name"] = "orphan".into();
-    cluster.make(PODS, orphan).await;
+    cluster.create(PODS, orphan).await;
     let mut taken = pod("web", "v1");
     let other = json!({"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "x", "controller": true});
     taken["metadata"] = json!({"name": "taken", "labels": {"app": "web"}, "ownerReferences": [other]});
-    cluster.make(PODS, taken).await;
-    cluster.make(SETS, set("web", 3, "v1")).await;
+    cluster.create(PODS, taken).await;
+    cluster.create(SETS, set("web", 3, "v1")).await;
     let path = format!("{SETS}/web");
     cluster.until(&path, |set| set["status"]["availableReplicas"] == 3).await;
     let adopted = cluster.get(&format!("{PODS}/orphan")).await;
@@ -43,7 +43,7 @@ async fn a_set_that_is_being_deleted_makes_and_adopts_nothing() {
     let cluster = Cluster::new().await;
     let mut leaving = set("web", 2, "v1");
     leaving["metadata"]["finalizers"] = json!(["example.com/stay"]);
-    cluster.make(SETS, leaving).await;
+    cluster.create(SETS, leaving).await;
     let path = format!("{SETS}/web");
     cluster.until(&path, |set| set["status"]["availableReplicas"] == 2).await;
     cluster.delete(&path).await;
@@ -52,7 +52,7 @@ async fn a_set_that_is_being_deleted_makes_and_adopts_nothing() {
     }
     let mut orphan = pod("web", "v1");
     orphan["metadata"]["name"] = "orphan".into();
-    cluster.make(PODS, orphan).await;
+    cluster.create(PODS, orphan).await;
     cluster.until(&path, |set| set["status"]["replicas"] == 0).await;
     cluster.rest().await;
     let pods = cluster.list(PODS).await;
@@ -67,8 +67,8 @@ async fn a_deployment_adopts_a_set_with_its_template_and_releases_one_that_left(
     for place in ["/metadata/labels", "/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
         *old.pointer_mut(place).unwrap() = json!({"app": "web", "pod-template-hash": "x"});
     }
-    cluster.make(SETS, old).await;
-    cluster.make(DEPLOYMENTS, deployment("web", 2, "v1", json!({}))).await;
+    cluster.create(SETS, old).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 2, "v1", json!({}))).await;
     let deployment = cluster.until_rolled_out("web").await;
     assert_eq!(cluster.list(SETS).await.len(), 1, "it is the new one already");
     assert_eq!(owner(&cluster.get(&format!("{SETS}/old")).await), "web");
@@ -85,7 +85,7 @@ async fn a_deployment_adopts_a_set_with_its_template_and_releases_one_that_left(
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_set_has_makes_another_hash() {
     let cluster = Cluster::new().await;
-    cluster.make(DEPLOYMENTS, deployment("web", 1, "v1", json!({}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 1, "v1", json!({}))).await;
     cluster.until_rolled_out("web").await;
     let taken = cluster.list(SETS).await[0]["metadata"]["name"].as_str().unwrap().to_owned();
     // Released, the set keeps the name that its template gives.

@@ -8,7 +8,7 @@ use crate::harness::*;
 async fn the_least_useful_pods_go_first() {
     let cluster = Cluster::new().await;
     let path = format!("{SETS}/web");
-    cluster.make(SETS, set("web", 6, "v1")).await;
+    cluster.create(SETS, set("web", 6, "v1")).await;
     cluster.until(&path, |set| set["status"]["availableReplicas"] == 6).await;
     let names: Vec<String> = cluster
         .list(PODS)
@@ -48,7 +48,7 @@ async fn the_least_useful_pods_go_first() {
 async fn pods_that_ended_are_replaced() {
     let cluster = Cluster::new().await;
     let path = format!("{SETS}/web");
-    cluster.make(SETS, set("web", 2, "v1")).await;
+    cluster.create(SETS, set("web", 2, "v1")).await;
     cluster.until(&path, |set| set["status"]["availableReplicas"] == 2).await;
     let failing = cluster.list(PODS).await[0]["metadata"]["name"].clone();
     let fails = failing.clone();
@@ -64,10 +64,10 @@ async fn a_quota_is_told_on_the_set_and_on_its_deployment_until_it_gives_way() {
     let cluster = Cluster::new().await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     let quota = format!("{quotas}/few");
-    cluster.make(quotas, json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}})).await;
+    cluster.create(quotas, json!({"metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}})).await;
     let hard = |pods: &str| json!({"status": {"hard": {"pods": pods}, "used": {"pods": "0"}}});
     cluster.patch(&format!("{quota}/status"), hard("2")).await;
-    cluster.make(DEPLOYMENTS, deployment("web", 10, "v1", json!({}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 10, "v1", json!({}))).await;
     let path = format!("{DEPLOYMENTS}/web");
     let failed = |deployment: &Value| condition(deployment, "ReplicaFailure")["status"] == "True";
     let deployment = cluster.until(&path, failed).await;

@@ -1,18 +1,13 @@
 //! A cluster whose workloads are kept, with nodes that do as they are told and a wire that can be cut.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use futures::StreamExt as _;
-use http::{Method, Request, Response};
+use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use koinon_apiserver::auth::User;
-use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
-use koinon_apiserver::serve::{Options, Server};
 use koinon_cluster::shared::Shared;
 use koinon_cluster::{Clock, deployments, replicasets};
 use koinon_control::View;
@@ -22,21 +17,19 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tower::ServiceExt as _;
+
+pub(crate) use crate::site::answer_of;
+use crate::site::{Site, call};
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// Long enough for everything that the controllers do by themselves, pauses included.
-const LONG: Duration = Duration::from_secs(2000);
 const LONGER_THAN_ANY_PAUSE: Duration = Duration::from_secs(1100);
 /// How long nodes take to notice.
 const BEAT: Duration = Duration::from_millis(100);
 
-type Fault = Box<dyn Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync>;
 type Mind = Box<dyn Fn(&Value) -> Mood + Send + Sync>;
 
 /// What a node makes of a pod.
@@ -50,34 +43,21 @@ pub(crate) enum Mood {
     Ignore,
 }
 
-/// What the controllers' requests meet on their way.
-#[derive(Default)]
-struct Wire {
-    fault: Mutex<Option<Fault>>,
-    /// Of so many writes, the answer to the last is lost; the write is not.
-    loss: Mutex<Option<usize>>,
-    /// How much later than it happened a watch tells anything.
-    lag: Mutex<Duration>,
-    writes: Mutex<Vec<String>>,
-}
-
-impl Wire {
-    fn loses_answer(&self) -> bool {
-        self.loss.lock().is_some_and(|every| self.writes.lock().len().is_multiple_of(every))
-    }
-}
-
 pub(crate) struct Cluster {
-    /// Straight to the server: what the tests do and see.
-    client: Client,
-    through: Client,
-    wire: Arc<Wire>,
+    site: Site,
     mind: Arc<Mutex<Mind>>,
     bell: Arc<Notify>,
     seen: Arc<Mutex<Seen>>,
-    pub(crate) clock: Clock,
     controllers: JoinSet<()>,
     _nodes: JoinSet<()>,
+}
+
+impl Deref for Cluster {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 impl Cluster {
@@ -90,49 +70,17 @@ impl Cluster {
 
     /// A cluster with nodes and no controllers.
     pub(crate) async fn unkept() -> Cluster {
-        let start = Instant::now();
-        let now = move || Timestamp::from_second(1_800_000_000).unwrap() + start.elapsed();
-        let context = Context::seeded(1, now);
-        let authority = Authority::in_memory(&context).unwrap();
-        let server = Server::open(Options::default(), &authority, context).await.unwrap();
-        let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
-        let wire = Arc::new(Wire::default());
-        let watched = (router.clone(), wire.clone());
-        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (router, wire) = watched.clone();
-            async move {
-                let path = request.uri().path().to_owned();
-                if request.method() != Method::GET {
-                    wire.writes.lock().push(format!("{} {path}", request.method()));
-                }
-                let wrong = wire.fault.lock().as_ref().and_then(|fault| fault(request.method(), &path));
-                if let Some(answer) = wrong {
-                    return Ok(answer);
-                }
-                let lost = request.method() != Method::GET && wire.loses_answer();
-                let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                let answer = router.oneshot(request).await;
-                match answer {
-                    Ok(_) if lost => Ok(answer_of(504)),
-                    Ok(answer) if watch => Ok(late(answer, wire)),
-                    answer => answer,
-                }
-            }
-        });
+        let site = Site::open().await;
+        let account = json!({"metadata": {"name": "default"}});
+        site.create("/api/v1/namespaces/default/serviceaccounts", account).await;
         let mut cluster = Cluster {
-            client: Client::new(router, "default"),
-            through: Client::new(service, "default"),
-            wire,
+            site,
             mind: Arc::new(Mutex::new(Box::new(|_| Mood::Ready))),
             bell: Arc::default(),
             seen: Arc::default(),
-            clock: Clock::new(now),
             controllers: JoinSet::new(),
             _nodes: JoinSet::new(),
         };
-        cluster
-            .make("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}}))
-            .await;
         let nodes = Nodes {
             client: cluster.client.clone(),
             mind: cluster.mind.clone(),
@@ -171,76 +119,22 @@ impl Cluster {
         self.bell.notify_one();
     }
 
-    /// From now on, requests of the controllers are answered by `fault` where it has an answer.
-    pub(crate) fn fault(
-        &self,
-        fault: impl Fn(&Method, &str) -> Option<Response<Body>> + Send + Sync + 'static,
-    ) {
-        *self.wire.fault.lock() = Some(Box::new(fault));
-    }
-
-    /// From now on, the answer to every n-th write of the controllers is lost.
-    pub(crate) fn lose_answers(&self, every: usize) {
-        *self.wire.loss.lock() = Some(every);
-    }
-
-    /// From now on, the controllers' watches are behind.
-    pub(crate) fn lag(&self, lag: Duration) {
-        *self.wire.lag.lock() = lag;
-    }
-
-    pub(crate) fn heal(&self) {
-        *self.wire.lag.lock() = Duration::ZERO;
-        *self.wire.fault.lock() = None;
-        *self.wire.loss.lock() = None;
-    }
-
     /// What pods there were so far.
     pub(crate) fn seen(&self) -> Seen {
         self.seen.lock().clone()
     }
 
-    /// What the controllers wrote so far.
-    pub(crate) fn writes(&self) -> Vec<String> {
-        self.wire.writes.lock().clone()
-    }
-
     /// Lets time pass until nothing has been written for longer than the longest pause between two attempts.
     pub(crate) async fn rest(&self) {
-        for _ in 0..20 {
-            let before = self.writes().len();
-            tokio::time::sleep(LONGER_THAN_ANY_PAUSE).await;
-            if self.writes().len() == before {
-                return;
-            }
-        }
-        panic!("no rest: {:#?}", self.writes());
-    }
-
-    pub(crate) async fn make(&self, path: &str, object: Value) -> Value {
-        call(&self.client, Method::POST, path, Some(&object))
-            .await
-            .unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
-        call(&self.client, Method::PATCH, path, Some(&patch))
-            .await
-            .unwrap_or_else(|error| panic!("{path}: {error}"))
+        self.rest_for(LONGER_THAN_ANY_PAUSE).await;
     }
 
     pub(crate) async fn delete(&self, path: &str) {
-        call(&self.client, Method::DELETE, path, None)
-            .await
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        self.remove(path, None).await;
     }
 
     pub(crate) async fn get(&self, path: &str) -> Value {
-        call(&self.client, Method::GET, path, None).await.unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
-        self.get(path).await["items"].as_array().unwrap().clone()
+        self.site.get(path).await.unwrap_or_else(|| panic!("{path} is not there"))
     }
 
     /// Pods that have neither ended nor been told to.
@@ -252,15 +146,8 @@ impl Cluster {
 
     /// Waits until an object is as it should be.
     pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + LONG;
-        loop {
-            let object = self.get(path).await;
-            if wanted(&object) {
-                return object;
-            }
-            assert!(Instant::now() < deadline, "{path} stays {object:#}\nwrites: {:#?}", self.writes());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let object = self.site.until(path, |object| object.is_some_and(&wanted)).await;
+        object.expect("it is there")
     }
 
     /// Waits until a Deployment has rolled out what it asks for.
@@ -299,19 +186,6 @@ impl Cluster {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         events.iter().map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
     }
-}
-
-async fn call(
-    client: &Client,
-    method: Method,
-    path: &str,
-    body: Option<&Value>,
-) -> Result<Value, kube::Error> {
-    let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-    let body = body.map(|body| serde_json::to_vec(body).unwrap()).unwrap_or_default();
-    client
-        .request(Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap())
-        .await
 }
 
 /// Nodes that treat pods as they are told.
@@ -391,19 +265,6 @@ impl Nodes {
     }
 }
 
-/// A watch that tells everything later.
-fn late(answer: Response<Body>, wire: Arc<Wire>) -> Response<Body> {
-    answer.map(|body| {
-        Body::from_stream(body.into_data_stream().then(move |chunk| {
-            let lag = *wire.lag.lock();
-            async move {
-                tokio::time::sleep(lag).await;
-                chunk
-            }
-        }))
-    })
-}
-
 pub(crate) fn readiness(pod: &Value) -> &Value {
     let conditions = pod["status"]["conditions"].as_array();
     conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready").unwrap_or(&Value::Null)
@@ -457,12 +318,4 @@ pub(crate) fn pod(app: &str, image: &str) -> Value {
 
 pub(crate) fn with_image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
-}
-
-/// A failure with nothing to say for itself.
-pub(crate) fn answer_of(code: u16) -> Response<Body> {
-    let status =
-        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "fault", "code": code});
-    let response = Response::builder().status(code).header("content-type", "application/json");
-    response.body(status.to_string().into()).unwrap()
 }

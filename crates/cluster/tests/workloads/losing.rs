@@ -14,7 +14,7 @@ async fn a_pod_whose_making_went_unanswered_is_not_made_twice() {
         let cluster = Cluster::new().await;
         cluster.lose_answers(every);
         cluster.lag(Duration::from_millis(70 * every as u64));
-        cluster.make(SETS, set("web", 9, "v1")).await;
+        cluster.create(SETS, set("web", 9, "v1")).await;
         let path = format!("{SETS}/web");
         cluster.until(&path, |set| set["status"]["availableReplicas"] == 9).await;
         assert_eq!(cluster.seen().ever.len(), 9, "with every {every}th answer lost");
@@ -34,7 +34,7 @@ async fn rollouts_end_whatever_is_lost_or_refused_and_whoever_restarts() {
     for seed in 2..8usize {
         let mut cluster = Cluster::new().await;
         let path = format!("{DEPLOYMENTS}/web");
-        cluster.make(DEPLOYMENTS, deployment("web", 5, "v1", json!({}))).await;
+        cluster.create(DEPLOYMENTS, deployment("web", 5, "v1", json!({}))).await;
         cluster.until_rolled_out("web").await;
         cluster.lose_answers(seed);
         cluster.lag(Duration::from_millis(40 * (seed as u64 % 4)));

@@ -5,4 +5,7 @@ mod counting;
 mod harness;
 mod losing;
 mod rolling;
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "../site/mod.rs"]
+mod site;
 mod watching;

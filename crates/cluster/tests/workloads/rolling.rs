@@ -10,7 +10,7 @@ use crate::harness::*;
 async fn a_rolling_update_stays_within_its_bounds_and_ends_quietly() {
     let cluster = Cluster::new().await;
     let strategy = json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}});
-    cluster.make(DEPLOYMENTS, deployment("web", 6, "v1", json!({"strategy": strategy}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 6, "v1", json!({"strategy": strategy}))).await;
     let first = cluster.until_rolled_out("web").await;
     assert_eq!(first["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     cluster.patch(&format!("{DEPLOYMENTS}/web"), with_image("v2")).await;
@@ -47,7 +47,7 @@ async fn a_rolling_update_stays_within_its_bounds_and_ends_quietly() {
 async fn a_stuck_rollout_times_out_by_itself_and_undoing_it_helps() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.make(DEPLOYMENTS, deployment("web", 4, "good", json!({"progressDeadlineSeconds": 60}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 4, "good", json!({"progressDeadlineSeconds": 60}))).await;
     cluster.until_rolled_out("web").await;
     cluster.mind(|pod| if image_of(pod) == "bad" { Mood::Unready } else { Mood::Ready });
     cluster.patch(&path, with_image("bad")).await;
@@ -76,7 +76,7 @@ async fn a_stuck_rollout_times_out_by_itself_and_undoing_it_helps() {
 async fn a_paused_deployment_scales_but_does_not_roll() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.make(DEPLOYMENTS, deployment("web", 2, "v1", json!({}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 2, "v1", json!({}))).await;
     cluster.until_rolled_out("web").await;
     cluster.patch(&path, json!({"spec": {"paused": true}})).await;
     let paused = |deployment: &Value| condition(deployment, "Progressing")["reason"] == "DeploymentPaused";
@@ -98,7 +98,7 @@ async fn scaling_amid_a_rollout_is_shared_out() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
     let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
-    cluster.make(DEPLOYMENTS, deployment("web", 10, "v1", json!({"strategy": strategy}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 10, "v1", json!({"strategy": strategy}))).await;
     cluster.until_rolled_out("web").await;
     cluster.mind(|pod| if image_of(pod) == "v2" { Mood::Unready } else { Mood::Ready });
     cluster.patch(&path, with_image("v2")).await;
@@ -121,7 +121,7 @@ async fn recreating_makes_new_pods_when_the_last_old_one_is_gone() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
     let strategy = json!({"type": "Recreate"});
-    cluster.make(DEPLOYMENTS, deployment("web", 3, "v1", json!({"strategy": strategy}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 3, "v1", json!({"strategy": strategy}))).await;
     cluster.until_rolled_out("web").await;
     cluster.mind(|pod| if is_active(pod) { Mood::Ready } else { Mood::Ignore });
     cluster.patch(&path, with_image("v2")).await;
@@ -139,7 +139,7 @@ async fn recreating_makes_new_pods_when_the_last_old_one_is_gone() {
 async fn history_is_kept_to_its_limit_and_a_restart_is_a_rollout() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.make(DEPLOYMENTS, deployment("web", 1, "v1", json!({"revisionHistoryLimit": 2}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 1, "v1", json!({"revisionHistoryLimit": 2}))).await;
     cluster.until_rolled_out("web").await;
     for image in ["v2", "v3", "v4", "v5"] {
         cluster.patch(&path, with_image(image)).await;
@@ -160,7 +160,7 @@ async fn history_is_kept_to_its_limit_and_a_restart_is_a_rollout() {
 async fn pods_count_once_they_were_ready_for_long_enough() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.make(DEPLOYMENTS, deployment("web", 2, "v1", json!({"minReadySeconds": 30}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 2, "v1", json!({"minReadySeconds": 30}))).await;
     let start = cluster.clock.now();
     cluster.until(&path, |deployment| deployment["status"]["readyReplicas"] == 2).await;
     assert_eq!(cluster.get(&path).await["status"]["availableReplicas"], Value::Null);

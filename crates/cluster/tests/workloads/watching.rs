@@ -8,8 +8,8 @@ use crate::harness::*;
 async fn a_restart_writes_nothing_where_all_is_well() {
     let mut cluster = Cluster::new().await;
     for number in 0..5 {
-        cluster.make(DEPLOYMENTS, deployment(&format!("web{number}"), 3, "v1", json!({}))).await;
-        cluster.make(SETS, set(&format!("set{number}"), 2, "v1")).await;
+        cluster.create(DEPLOYMENTS, deployment(&format!("web{number}"), 3, "v1", json!({}))).await;
+        cluster.create(SETS, set(&format!("set{number}"), 2, "v1")).await;
     }
     for number in 0..5 {
         cluster.until_rolled_out(&format!("web{number}")).await;
@@ -27,7 +27,7 @@ async fn a_restart_writes_nothing_where_all_is_well() {
 async fn a_pod_that_fails_later_is_no_rollout() {
     let cluster = Cluster::new().await;
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.make(DEPLOYMENTS, deployment("web", 3, "v1", json!({"progressDeadlineSeconds": 30}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 3, "v1", json!({"progressDeadlineSeconds": 30}))).await;
     cluster.until_rolled_out("web").await;
     cluster.mind(|_| Mood::Unready);
     cluster.until(&path, |deployment| condition(deployment, "Available")["status"] == "False").await;
@@ -41,7 +41,7 @@ async fn a_pod_that_fails_later_is_no_rollout() {
 #[tokio::test(start_paused = true)]
 async fn few_writes_make_a_deployment() {
     let cluster = Cluster::new().await;
-    cluster.make(DEPLOYMENTS, deployment("web", 8, "v1", json!({}))).await;
+    cluster.create(DEPLOYMENTS, deployment("web", 8, "v1", json!({}))).await;
     cluster.until_rolled_out("web").await;
     cluster.rest().await;
     let mut writes = cluster.writes();
