@@ -67,8 +67,9 @@ pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<
     let (shown, old) = (shown.as_deref(), old.as_deref());
     if !policies.is_idle() {
         let request = attributes(call, write, &user, &options, &rights);
-        let said = policy::validate(&request, shown, old, &policies, call.server.as_ref())?;
-        call.warnings.extend(said);
+        let said = policy::validate(&request, shown, old, &policies, call.server.as_ref());
+        call.warnings.extend(said.warnings);
+        said.refusal.map_or(Ok(()), Err)?;
     }
     let request = attributes(call, write, &user, &options, &rights);
     if !hooks.is_empty() {

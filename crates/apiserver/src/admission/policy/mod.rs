@@ -94,67 +94,37 @@ impl Denial {
     }
 }
 
-/// Refuses what a policy denies; gives the warnings of those that only warn.
+/// What policies say of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) warnings: Vec<String>,
+    /// The first of what speaks against it.
+    pub(crate) refusal: Option<Error>,
+}
+
+/// Asks all policies that are bound and see the request.
 pub(crate) fn validate(
     request: &Attributes<'_>,
     object: Option<&Value>,
     old: Option<&Value>,
     policies: &Policies,
     lookup: &dyn Lookup,
-) -> Result<Vec<String>> {
-    let judge = Judge { request, object, old, lookup };
+) -> Said {
+    let mut said = Said::default();
     // Reviews are answered and not stored; a policy that denied them could lock everyone out.
-    let is_review = matches!(request.group, "authentication.k8s.io" | "authorization.k8s.io");
-    let (mut refusal, mut warnings) = (None, Vec::new());
-    for policy in policies.policies.values().filter(|_| !is_review) {
-        let Some(bindings) = policies.bindings.get(&policy.name) else { continue };
-        let mut deny = |binding: Option<&str>, denial: &Denial| {
-            let with = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
-            let why = format!(
-                "ValidatingAdmissionPolicy '{}'{with} denied request: {}",
-                policy.name, denial.message
-            );
-            refusal.get_or_insert_with(|| judge.refusal(&why, denial.reason));
-        };
-        let criteria = Criteria::of_policy(&policy.constraints);
-        let seen = match seen_as(request, object, old, criteria, lookup) {
-            Ok(None) => continue,
-            Ok(Some(seen)) => params::found(policy, lookup).map(|kind| (seen, kind)),
-            Err(why) => Err(why.to_string()),
-        };
-        let (seen, kind) = match seen {
-            Ok(seen) => seen,
-            Err(_) if policy.fails_open => continue,
-            Err(why) => {
-                deny(None, &Denial::new(format!("failed to configure policy: {why}")));
-                continue;
-            }
-        };
-        for (name, binding) in bindings {
-            match judge.decide(policy, &seen, kind.as_ref(), binding)? {
-                Ok(denials) => {
-                    for denial in denials {
-                        for action in list(&binding["spec"]["validationActions"]) {
-                            match action.as_str() {
-                                Some("Deny") => deny(Some(name), &denial),
-                                Some("Warn") => warnings.push(format!(
-                                    "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{name}': {}",
-                                    policy.name, denial.message
-                                )),
-                                // Nobody reads an audit log here.
-                                _ => {}
-                            }
-                        }
-                    }
-                }
-                Err(why) if !policy.fails_open => {
-                    deny(Some(name), &Denial::new(format!("failed to configure binding: {why}")));
-                }
-                Err(_) => {}
-            }
+    if matches!(request.group, "authentication.k8s.io" | "authorization.k8s.io") {
+        return said;
+    }
+    let judge = Judge { request, object, old, lookup };
+    for policy in policies.policies.values() {
+        if let Some(bindings) = policies.bindings.get(&policy.name)
+            && let Err(error) = judge.ask(policy, bindings, &mut said)
+        {
+            said.refusal.get_or_insert(error);
+            break;
         }
     }
-    refusal.map_or(Ok(warnings), Err)
+    said
 }
 
 /// A request, and what is known around it.
@@ -167,6 +137,58 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Asks one policy wherever it is bound; fails where nobody could be asked.
+    fn ask(&self, policy: &Policy, bindings: &BTreeMap<String, Arc<Value>>, said: &mut Said) -> Result<()> {
+        let criteria = Criteria::of_policy(&policy.constraints);
+        let seen = match seen_as(self.request, self.object, self.old, criteria, self.lookup) {
+            Ok(None) => return Ok(()),
+            Ok(Some(seen)) => params::found(policy, self.lookup).map(|kind| (seen, kind)),
+            Err(why) => Err(why.to_string()),
+        };
+        let (seen, params_of) = match seen {
+            Ok(seen) => seen,
+            Err(_) if policy.fails_open => return Ok(()),
+            Err(why) => {
+                let denial = Denial::new(format!("failed to configure policy: {why}"));
+                self.deny(&format!("'{}'", policy.name), &denial, said);
+                return Ok(());
+            }
+        };
+        for (name, binding) in bindings {
+            let by = format!("'{}' with binding '{name}'", policy.name);
+            match self.decide(policy, &seen, params_of.as_ref(), binding)? {
+                Ok(denials) => denials.iter().for_each(|denial| self.act(binding, &by, denial, said)),
+                Err(_) if policy.fails_open => {}
+                Err(why) => {
+                    let denial = Denial::new(format!("failed to configure binding: {why}"));
+                    self.deny(&by, &denial, said);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a binding wants done about a denial.
+    fn act(&self, binding: &Value, by: &str, denial: &Denial, said: &mut Said) {
+        for action in list(&binding["spec"]["validationActions"]) {
+            match action.as_str() {
+                Some("Deny") => self.deny(by, denial, said),
+                Some("Warn") => {
+                    let why = &denial.message;
+                    said.warnings
+                        .push(format!("Validation failed for ValidatingAdmissionPolicy {by}: {why}"));
+                }
+                // Nobody reads an audit log here.
+                _ => {}
+            }
+        }
+    }
+
+    fn deny(&self, by: &str, denial: &Denial, said: &mut Said) {
+        let why = format!("ValidatingAdmissionPolicy {by} denied request: {}", denial.message);
+        said.refusal.get_or_insert_with(|| self.refusal(&why, denial.reason));
+    }
+
     /// What a policy says where a binding brings it to bear; inside, why it could not be asked.
     fn decide(
         &self,

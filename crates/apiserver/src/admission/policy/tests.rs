@@ -34,10 +34,13 @@ fn policies(change: impl FnOnce(&mut Value), binding: Value) -> Policies {
 }
 
 fn ask(policies: &Policies, object: &Value) -> Result<Vec<String>, String> {
-    let answer = with_request(Operation::Create, object, |request| {
+    let said = with_request(Operation::Create, object, |request| {
         validate(request, Some(object), None, policies, &cluster())
     });
-    answer.map_err(|error| format!("{} {} {}", error.code, error.reason, error.message))
+    match said.refusal {
+        Some(error) => Err(format!("{} {} {}", error.code, error.reason, error.message)),
+        None => Ok(said.warnings),
+    }
 }
 
 fn denied(name: &str, why: &str) -> Result<Vec<String>, String> {
