@@ -68,6 +68,9 @@ impl Fence {
     }
 }
 
+/// How often a lease is given back that changes meanwhile; if even that fails, it runs out.
+const GIVING_BACK: usize = 3;
+
 /// A campaign for one lease.
 pub struct Campaign {
     api: Api<Lease>,
@@ -231,19 +234,33 @@ impl Campaign {
 
     /// How often it changed hands stays on it, so that no two terms ever have the same number.
     async fn give_back(&self, over: String, known: Option<Lease>) {
-        let mut released = known.unwrap_or_default();
-        let transitions = released.spec.and_then(|spec| spec.lease_transitions);
-        released.metadata.name = Some(self.name.clone());
-        released.metadata.resource_version = Some(over);
-        released.metadata.managed_fields = None;
-        released.spec = Some(LeaseSpec {
-            holder_identity: None,
-            lease_duration_seconds: Some(1),
-            lease_transitions: transitions,
-            ..LeaseSpec::default()
-        });
-        if let Err(failed) = self.ask(self.api.replace(&self.name, &PostParams::default(), &released)).await {
-            tracing::debug!(lease = self.name, why = failed.why, "the lease was not given back; it runs out");
+        let (mut over, mut known) = (over, known);
+        for _ in 0..GIVING_BACK {
+            let mut released = known.unwrap_or_default();
+            let transitions = released.spec.and_then(|spec| spec.lease_transitions);
+            released.metadata.name = Some(self.name.clone());
+            released.metadata.resource_version = Some(over);
+            released.metadata.managed_fields = None;
+            released.spec = Some(LeaseSpec {
+                holder_identity: None,
+                lease_duration_seconds: Some(1),
+                lease_transitions: transitions,
+                ..LeaseSpec::default()
+            });
+            let given = self.ask(self.api.replace(&self.name, &PostParams::default(), &released)).await;
+            let Err(failed) = given else { return };
+            tracing::debug!(lease = self.name, why = failed.why, "the lease was not given back");
+            if failed.code != Some(409) {
+                return;
+            }
+            // A renewal that was on its way when the end came may have arrived: it is ours in another version.
+            match self.ask(self.api.get_opt(&self.name)).await {
+                Ok(Some(lease)) if seen(&lease).holder.as_ref() == Some(&self.me) => {
+                    over = lease.resource_version().unwrap_or_default();
+                    known = Some(lease);
+                }
+                _ => return,
+            }
         }
     }
 }
