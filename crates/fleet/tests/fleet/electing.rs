@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use koinon_fleet::election::{Campaign, Timing, while_leading};
 use kube::Api;
+use kube::api::Patch;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -110,4 +111,20 @@ async fn a_short_trouble_does_not_end_a_leadership() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(board.0.lock().len(), 1);
     assert!(leases.get_opt("role").await.unwrap().is_some());
+}
+
+/// As after a renewal that arrived, and whose answer nobody waited for any more.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_changed_a_moment_ago_is_given_back() {
+    let (cluster, board) = (Cluster::new(1).await, Board::default());
+    let a = start(&cluster, "a", &board);
+    board.until(&["a"]).await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");
+    let holder = async || leases.get("role").await.unwrap().spec.unwrap().holder_identity;
+    let change = serde_json::json!({"metadata": {"annotations": {"changed": "just now"}}});
+    leases.patch("role", &Default::default(), &Patch::Merge(change)).await.unwrap();
+    assert_eq!(holder().await.as_deref(), Some("a"));
+    drop(a.end);
+    a.task.await.unwrap();
+    assert_eq!(holder().await, None);
 }
