@@ -19,7 +19,7 @@ use self::conditions::Conditions;
 use super::matching::{Criteria, Seen, seen_as};
 use super::{Attributes, Lookup, Served, about};
 use crate::cel::request::Facts;
-use crate::kinds::walk::{get, list, text};
+use crate::kinds::walk::{list, text};
 use crate::status::{Error, GroupResource, Result};
 
 pub(crate) use self::conditions::{Outcome as ConditionsOutcome, of_webhook};
@@ -260,24 +260,11 @@ impl Judge<'_> {
 
 /// A Namespace, as far as expressions may look at it.
 fn visible(namespace: &Value) -> Value {
-    const METADATA: [&str; 12] = [
-        "name",
-        "generateName",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "finalizers",
-    ];
-    let metadata = get(namespace, &["metadata"]).as_object().into_iter().flatten();
-    let metadata = metadata.filter(|(key, _)| METADATA.contains(&key.as_str()));
-    let metadata: serde_json::Map<String, Value> =
-        metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+    const HIDDEN: [&str; 3] = ["managedFields", "ownerReferences", "selfLink"];
     let part = |key: &str| namespace.get(key).cloned().unwrap_or_else(|| json!({}));
+    let mut metadata = part("metadata");
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.retain(|name, _| !HIDDEN.contains(&name.as_str()));
+    }
     json!({"metadata": metadata, "spec": part("spec"), "status": part("status")})
 }
