@@ -13,5 +13,8 @@ MCS_DEFINITIONS=$(hack/mcs/definitions.sh)
 export MCS_DEFINITIONS
 cargo build -p koinon
 export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon
-cargo test -p koinon-conformance --features stock --no-fail-fast "$@"
-KOINON_E2E_ENGINE=kubernetes cargo test -p koinon --test e2e "$@"
+# Both are run whatever the first says: a red run tells all that is wrong.
+passed=true
+cargo test -p koinon-conformance --features stock --no-fail-fast "$@" || passed=false
+KOINON_E2E_ENGINE=kubernetes cargo test -p koinon --test e2e "$@" || passed=false
+$passed

@@ -26,7 +26,7 @@ struct Case {
     /// Specs of bindings; those that name no policy bind the only one.
     #[serde(default)]
     bindings: BTreeMap<String, Value>,
-    /// Objects that are there before, with the path they are created at.
+    /// Objects that are there from the start, with the path they are created at.
     #[serde(default)]
     given: Vec<Given>,
     requests: Vec<Asked>,
@@ -60,7 +60,7 @@ async fn policies_decide_alike() -> Result<()> {
     let pair = tokio::task::spawn_blocking(Pair::start).await??;
     let cases: Vec<Case> = serde_saphyr::from_str(include_str!("../data/policies.yaml"))?;
     let sides = [&pair.stock.client, &pair.subject.client];
-    tokio::try_join!(prepare(sides[0]), prepare(sides[1]))?;
+    tokio::try_join!(prepare(sides[0], &cases), prepare(sides[1], &cases))?;
     let mut differences = Vec::new();
     let mut asked = 0;
     for (number, case) in cases.iter().enumerate() {
@@ -93,9 +93,6 @@ async fn policies_decide_alike() -> Result<()> {
 impl Case {
     /// What one server answers: code, warnings, and all of a refusal.
     async fn run(&self, client: &Client, number: usize) -> Result<Vec<String>> {
-        for Given { path, body } in &self.given {
-            create(client, path, body).await?;
-        }
         for (name, spec) in &self.policies {
             create(client, &format!("{API}/{POLICIES}"), &policy(name, spec)).await?;
         }
@@ -126,7 +123,11 @@ impl Case {
             built = request.user.iter().fold(built, |built, user| built.header("impersonate-user", user));
             built =
                 request.groups.iter().fold(built, |built, group| built.header("impersonate-group", group));
-            let observed = Observed::from(client.send(&built).await?);
+            let mut observed = Observed::from(client.send(&built).await?);
+            if self.bindings.len() > 1 {
+                // A stock server goes through bindings in no order of its own.
+                observed.warnings.sort();
+            }
             let body = if observed.status < 300 { Value::Null } else { observed.body };
             answers.push(format!("{} {:?} {body}", observed.status, observed.warnings));
         }
@@ -206,7 +207,9 @@ async fn remove(client: &Client, path: &str) -> Result<()> {
     Ok(())
 }
 
-async fn prepare(client: &Client) -> Result<()> {
+/// What the cases need, made long before they need it: a stock server sees parameters and rights a moment later, and not
+/// in step with its policies.
+async fn prepare(client: &Client, cases: &[Case]) -> Result<()> {
     let namespace = json!({"metadata": {"name": "watched", "labels": {"team": "blue"}}});
     create(client, "/api/v1/namespaces", &namespace).await?;
     create(client, "serviceaccounts", &json!({"metadata": {"name": "default"}})).await?;
@@ -221,5 +224,9 @@ async fn prepare(client: &Client) -> Result<()> {
     ]);
     let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writer"});
     let binding = json!({"metadata": {"name": "writer"}, "roleRef": role_ref, "subjects": subjects});
-    create(client, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await
+    create(client, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
+    for Given { path, body } in cases.iter().flat_map(|case| &case.given) {
+        create(client, path, body).await?;
+    }
+    Ok(())
 }
