@@ -12,7 +12,6 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use crate::engine::Running;
-use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
 pub(crate) const SITES: [&str; 3] = ["a", "b", "c"];
@@ -103,13 +102,7 @@ impl Union {
 
 impl Site {
     async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
-        let cluster = world.cluster(name).await?;
-        // The one of the scenario before may still be on its way out.
-        let room = until("the federation's namespace can be made", async || {
-            Ok(Look::Found(Room::open(cluster.clone(), SYSTEM).await?))
-        })
-        .await?;
-        Site::furnish(room, name).await
+        Site::furnish(Room::anew(&world.cluster(name).await?, SYSTEM).await?, name).await
     }
 
     /// Installs in a cluster what a federation needs there.

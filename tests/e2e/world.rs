@@ -166,6 +166,20 @@ impl Room {
         Ok(room)
     }
 
+    /// A namespace that scenarios make one after another. What the one before made may still be on its way out; if that
+    /// one failed, nobody has sent it on its way yet.
+    pub(crate) async fn anew(cluster: &Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
+        let api: Api<Namespace> = Api::all(cluster.client.clone());
+        let left = api.get_opt(name).await?;
+        if left.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none()) {
+            api.delete(name, &DeleteParams::default()).await?;
+        }
+        until("the namespace can be made", async || {
+            Ok(Look::Found(Room::open(cluster.clone(), name).await?))
+        })
+        .await
+    }
+
     /// The same namespace under another kubectl.
     pub(crate) fn under(self, kubectl: &Path) -> Room {
         let Cluster { client, kubeconfig, .. } = &*self.cluster;

@@ -97,19 +97,9 @@ impl Campaign {
     /// Contends until `end`, then gives the lease back so that the next leader need not wait for it.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let mut contender = Contender::new(&self.me, self.timing);
-        let until = watch::Sender::new(self.start);
         // Kept so that what others put on it stays.
         let mut known: Option<Lease> = None;
-        {
-            let contend = self.contend(&mut contender, &until, &mut known);
-            tokio::select! {
-                () = contend => {}
-                () = end => {}
-            }
-        }
-        // Whoever holds a fence stops first.
-        until.send_replace(self.start);
-        self.told.send_replace(Leadership::default());
+        self.contend(&mut contender, &mut known, end).await;
         if let Some(over) = contender.release() {
             self.give_back(over, known).await;
         }
@@ -118,68 +108,89 @@ impl Campaign {
     async fn contend(
         &self,
         contender: &mut Contender,
-        until: &watch::Sender<Instant>,
         known: &mut Option<Lease>,
+        end: impl Future<Output = ()>,
     ) {
+        let until = watch::Sender::new(self.start);
+        let mut end = std::pin::pin!(end);
         let mut event = Event::Tick;
-        let params = PostParams::default();
         loop {
             let action = contender.step(self.start.elapsed(), event);
             until.send_replace(self.start + contender.leads_until().unwrap_or_default());
-            self.tell(contender, until, None);
-            event = match action {
-                LeaseAction::Rest(pause) => {
-                    tokio::time::sleep(pause).await;
-                    Event::Tick
-                }
-                LeaseAction::Look => match self.ask(self.api.get_opt(&self.name)).await {
-                    Ok(lease) => {
-                        *known = lease;
-                        Event::Saw(known.as_ref().map(seen))
+            self.tell(contender, &until, None);
+            let rests = matches!(action, LeaseAction::Rest(_));
+            let (done, ended) = {
+                let mut act = std::pin::pin!(self.act(action, contender, known));
+                tokio::select! {
+                    done = &mut act => (done, false),
+                    () = &mut end => {
+                        self.stop(&until);
+                        if rests {
+                            return;
+                        }
+                        // What is on its way may still make the lease ours, and then it is to be given back.
+                        (act.await, true)
                     }
-                    Err(failed) => self.failed(contender, until, failed),
-                },
-                LeaseAction::Create => {
-                    let lease = self.lease(None, true);
-                    let write = self.api.create(&params, &lease);
-                    self.write(contender, until, known, &[409], write).await
-                }
-                LeaseAction::Take { over } | LeaseAction::Renew { over } => {
-                    let mine = contender.leads(self.start.elapsed());
-                    let mut lease = self.lease(known.as_ref(), !mine);
-                    lease.metadata.resource_version = Some(over);
-                    let write = self.api.replace(&self.name, &params, &lease);
-                    // 404: it was deleted in between; the next look leads to a new one.
-                    self.write(contender, until, known, &[404, 409], write).await
                 }
             };
+            event = done.unwrap_or_else(|failed| {
+                tracing::debug!(lease = self.name, why = failed.why, "the lease was not read or written");
+                if !ended {
+                    self.tell(contender, &until, Some(failed.why));
+                }
+                Event::Failed
+            });
+            if ended {
+                // Whose the lease is now; nothing more is done about it.
+                contender.step(self.start.elapsed(), event);
+                return;
+            }
         }
     }
 
-    async fn write(
+    /// Whoever holds a fence stops at once.
+    fn stop(&self, until: &watch::Sender<Instant>) {
+        until.send_replace(self.start);
+        self.told.send_replace(Leadership::default());
+    }
+
+    async fn act(
         &self,
+        action: LeaseAction,
         contender: &Contender,
-        until: &watch::Sender<Instant>,
         known: &mut Option<Lease>,
-        conflicts: &[u16],
-        write: impl Future<Output = kube::Result<Lease>>,
-    ) -> Event {
+    ) -> Result<Event, Failed> {
         let asked = self.start.elapsed();
-        match self.ask(write).await {
+        let params = PostParams::default();
+        let (written, conflicts): (_, &[u16]) = match action {
+            LeaseAction::Rest(pause) => {
+                tokio::time::sleep(pause).await;
+                return Ok(Event::Tick);
+            }
+            LeaseAction::Look => {
+                *known = self.ask(self.api.get_opt(&self.name)).await?;
+                return Ok(Event::Saw(known.as_ref().map(seen)));
+            }
+            LeaseAction::Create => {
+                let lease = self.lease(None, true);
+                (self.ask(self.api.create(&params, &lease)).await, &[409])
+            }
+            LeaseAction::Take { over } | LeaseAction::Renew { over } => {
+                let mut lease = self.lease(known.as_ref(), !contender.leads(asked));
+                lease.metadata.resource_version = Some(over);
+                // 404: it was deleted in between; the next look leads to a new one.
+                (self.ask(self.api.replace(&self.name, &params, &lease)).await, &[404, 409])
+            }
+        };
+        match written {
             Ok(lease) => {
                 let seen = seen(&lease);
                 *known = Some(lease);
-                Event::Wrote { asked, seen }
+                Ok(Event::Wrote { asked, seen })
             }
-            Err(Failed { code: Some(code), .. }) if conflicts.contains(&code) => Event::Conflict,
-            Err(failed) => self.failed(contender, until, failed),
+            Err(Failed { code: Some(code), .. }) if conflicts.contains(&code) => Ok(Event::Conflict),
+            Err(failed) => Err(failed),
         }
-    }
-
-    fn failed(&self, contender: &Contender, until: &watch::Sender<Instant>, failed: Failed) -> Event {
-        tracing::debug!(lease = self.name, why = failed.why, "the lease was not written");
-        self.tell(contender, until, Some(failed.why));
-        Event::Failed
     }
 
     /// No call may outlast the time in which its answer is of use.
@@ -253,7 +264,7 @@ impl Campaign {
             if failed.code != Some(409) {
                 return;
             }
-            // A renewal that was on its way when the end came may have arrived: it is ours in another version.
+            // A renewal that nobody answered in time may have arrived all the same: it is ours in another version.
             match self.ask(self.api.get_opt(&self.name)).await {
                 Ok(Some(lease)) if seen(&lease).holder.as_ref() == Some(&self.me) => {
                     over = lease.resource_version().unwrap_or_default();

@@ -128,3 +128,18 @@ async fn a_lease_that_changed_a_moment_ago_is_given_back() {
     a.task.await.unwrap();
     assert_eq!(holder().await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_asked_for_when_the_end_came_is_given_back() {
+    let (cluster, board) = (Cluster::new(1).await, Board::default());
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");
+    let a = start(&cluster, "a", &board);
+    a.wire.set(Mode::Slow(Duration::from_secs(1)));
+    while leases.get_opt("role").await.unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(a.end);
+    a.task.await.unwrap();
+    assert_eq!(*board.0.lock(), [""; 0], "nobody works any more");
+    assert_eq!(leases.get("role").await.unwrap().spec.unwrap().holder_identity, None);
+}

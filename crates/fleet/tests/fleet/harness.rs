@@ -37,6 +37,8 @@ pub(crate) enum Mode {
     Cut,
     /// Every answer has this status.
     Answers(u16),
+    /// Every answer comes so much later than the request was carried out.
+    Slow(Duration),
     /// Lists in streams are refused, as by an older server.
     Unstreamed,
 }
@@ -86,7 +88,7 @@ impl Wire {
         self.requests.lock().push(asked.clone());
         let mode = *self.mode.borrow();
         match mode {
-            Mode::Up => {}
+            Mode::Up | Mode::Slow(_) => {}
             Mode::Silent => std::future::pending().await,
             Mode::Cut => return Err(io::ErrorKind::ConnectionRefused.into()),
             Mode::Answers(code) => return Ok(refusal(code)),
@@ -95,6 +97,9 @@ impl Wire {
         }
         let router = self.target.lock().clone();
         let answer = router.oneshot(request).await.map_err(io::Error::other)?;
+        if let Mode::Slow(delay) = mode {
+            tokio::time::sleep(delay).await;
+        }
         let (head, body) = answer.into_parts();
         let mode = self.mode.subscribe();
         let frames = body.into_data_stream();

@@ -79,12 +79,7 @@ impl Sites {
 
 impl Site {
     async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
-        let cluster = world.cluster(name).await?;
-        // The one of the scenario before may still be on its way out.
-        let room = until("the namespace can be made", async || {
-            Ok(Look::Found(Room::open(cluster.clone(), "avi-system").await?))
-        })
-        .await?;
+        let room = Room::anew(&world.cluster(name).await?, "avi-system").await?;
         room.install("config").await?;
         room.kubectl(&["create", "serviceaccount", REMOTE]).await?;
         let account = format!("--serviceaccount=avi-system:{REMOTE}");
