@@ -174,10 +174,8 @@ impl Room {
         if left.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none()) {
             api.delete(name, &DeleteParams::default()).await?;
         }
-        until("the namespace can be made", async || {
-            Ok(Look::Found(Room::open(cluster.clone(), name).await?))
-        })
-        .await
+        until("the namespace can be made", async || Ok(Look::Found(Room::open(cluster.clone(), name).await?)))
+            .await
     }
 
     /// The same namespace under another kubectl.

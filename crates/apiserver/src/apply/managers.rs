@@ -251,30 +251,26 @@ pub(super) fn cap(managed: &mut Managed) {
 /// Puts back the old times where nothing but times changed, so that a write that changes nothing
 /// is seen as one. Called last, with the object as it would be stored.
 pub fn keep_times(old: &Value, new: &mut Value) {
-    let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned();
-    let (Some(Value::Array(before)), Some(Value::Array(after))) = (entries(old), entries(new)) else {
-        return;
-    };
-    let without_time = |entry: &Value| {
-        let mut entry = entry.clone();
-        if let Value::Object(fields) = &mut entry {
-            fields.remove("time");
-        }
-        entry
-    };
-    let same_but_times = before.len() == after.len()
-        && before.iter().zip(&after).all(|(old, new)| without_time(old) == without_time(new));
-    if !same_but_times || before == after {
-        return;
-    }
-    let (mut bare_old, mut bare_new) = (old.clone(), new.clone());
-    clear(&mut bare_old);
-    clear(&mut bare_new);
-    if bare_old == bare_new
-        && let Some(entries) = new.pointer_mut("/metadata/managedFields")
+    let (Some(before), Some(after)) = (entries(old), entries(new)) else { return };
+    let same = |(old, new)| same_without("time", old, new);
+    let same_but_times = before.len() == after.len() && before.iter().zip(after).all(same);
+    if same_but_times
+        && before != after
+        && same_without("metadata", old, new)
+        && same_without("managedFields", &old["metadata"], &new["metadata"])
     {
-        *entries = before.into();
+        new["metadata"]["managedFields"] = before.clone().into();
     }
+}
+
+fn entries(object: &Value) -> Option<&Vec<Value>> {
+    object.pointer("/metadata/managedFields")?.as_array()
+}
+
+/// Whether two objects are the same but for one key.
+fn same_without(key: &str, one: &Value, other: &Value) -> bool {
+    let rest = |value| Value::as_object(value).into_iter().flatten().filter(|(name, _)| *name != key);
+    rest(one).eq(rest(other))
 }
 
 /// The manager's name that a request without one gets: what its user agent says before the

@@ -42,7 +42,7 @@ fn decode(call: &mut Call, body: &[u8], validation: FieldValidation) -> Result<V
     incoming::object(&call.resource, parsed, validation, &mut call.warnings)
 }
 
-/// Stores a new object. The name may still have to be generated.
+/// Stores a new object. The name may still have to be generated, which comes after everybody who may change the object.
 pub(crate) async fn insert(
     call: &mut Call,
     mut object: Value,
@@ -50,49 +50,47 @@ pub(crate) async fn insert(
     dry_run: bool,
 ) -> Result<Stored> {
     write::check_namespace(call, &mut object)?;
-    let generated = text(&object, &["metadata", "name"]).is_empty();
-    for attempt in 1.. {
-        let mut candidate = object.clone();
-        if generated {
-            generate_name(call, &mut candidate);
-        }
-        match insert_once(call, candidate, managed, dry_run).await {
-            Err(error) if generated && error.reason == "AlreadyExists" && attempt < NAME_TRIES => continue,
-            Err(error)
-                if error.reason == "AlreadyExists"
-                    && !text(&object, &["metadata", "generateName"]).is_empty() =>
-            {
-                return Err(no_unique_name(error));
-            }
-            result => return result,
-        }
-    }
-    unreachable!("the loop ends by returning")
-}
-
-fn generate_name(call: &Call, object: &mut Value) {
-    const LONGEST_BASE: usize = 63 - 5;
-    let base = text(object, &["metadata", "generateName"]);
-    if base.is_empty() {
-        return;
-    }
-    let base: String = base.chars().take(LONGEST_BASE).collect();
-    let name = format!("{base}{}", call.server.context.name_suffix());
-    metadata(object).insert("name".into(), name.into());
-}
-
-async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_run: bool) -> Result<Stored> {
-    let name = text(&object, &["metadata", "name"]).to_owned();
     metadata(&mut object).remove("selfLink");
-    let write = Write { operation: Operation::Create, part: Part::Whole, name: &name, old: None, dry_run };
     // What admission adds belongs to nobody.
     if managed == Managed::Track {
         let part = Part::of(&call.info.subresource).unwrap_or(Part::Whole);
         Ownership::of(call, part).update(None, &mut object);
     }
-    admit::mutate(call, &write, &mut object).await?;
+    let name = text(&object, &["metadata", "name"]).to_owned();
+    admit::mutate(call, &creation(&name, dry_run), &mut object).await?;
     call.warnings.extend(deduplicate_owners(&mut object, Seen::AfterMutation));
     warn::of_new(call, &object);
+
+    let base = text(&object, &["metadata", "generateName"]).to_owned();
+    if base.is_empty() || !text(&object, &["metadata", "name"]).is_empty() {
+        let stored = insert_once(call, object, dry_run).await;
+        return stored.map_err(|error| if base.is_empty() { error } else { no_unique_name(error) });
+    }
+    for _ in 1..NAME_TRIES {
+        let mut candidate = object.clone();
+        generate_name(call, &base, &mut candidate);
+        match insert_once(call, candidate, dry_run).await {
+            Err(error) if error.reason == "AlreadyExists" => {}
+            result => return result,
+        }
+    }
+    generate_name(call, &base, &mut object);
+    insert_once(call, object, dry_run).await.map_err(no_unique_name)
+}
+
+fn creation(name: &str, dry_run: bool) -> Write<'_> {
+    Write { operation: Operation::Create, part: Part::Whole, name, old: None, dry_run }
+}
+
+fn generate_name(call: &Call, base: &str, object: &mut Value) {
+    const LONGEST_BASE: usize = 63 - 5;
+    let base: String = base.chars().take(LONGEST_BASE).collect();
+    let name = format!("{base}{}", call.server.context.name_suffix());
+    metadata(object).insert("name".into(), name.into());
+}
+
+async fn insert_once(call: &mut Call, mut object: Value, dry_run: bool) -> Result<Stored> {
+    let name = text(&object, &["metadata", "name"]).to_owned();
     prepare(call, &mut object);
     let mut allocation = services::allocate(call, &mut object, None).await?;
     let errors = write::validate_create(call, &object);
@@ -103,7 +101,7 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     if text(&object, &["metadata", "resourceVersion"]).parse::<u64>().is_ok_and(|revision| revision > 0) {
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
-    let _turn = admit::validate(call, &write, Some(&object)).await?;
+    let _turn = admit::validate(call, &creation(&name, dry_run), Some(&object)).await?;
     let key = call.key(&name);
     let body = store_form(&call.resource, &object);
     if dry_run {
@@ -124,8 +122,11 @@ async fn insert_once(call: &mut Call, mut object: Value, managed: Managed, dry_r
     }
 }
 
-/// Whoever has the server choose the name may try again.
+/// Whoever has the server choose the name may try again, if it was the name.
 fn no_unique_name(mut error: Error) -> Error {
+    if error.reason != "AlreadyExists" {
+        return error;
+    }
     let taken = error.message.rsplit("object is being deleted: ").next().unwrap_or_default();
     error.message = format!("{taken}, the server was not able to generate a unique name for the object");
     if let Some(details) = error.details.as_deref_mut() {

@@ -50,9 +50,6 @@ impl Ownership {
     /// Records in `new` what the writer of an ordinary write owns from now on.
     pub(crate) fn update(&self, current: Option<&Value>, new: &mut Value) {
         self.with(|kind, writer| apply::update(kind, current, new, writer));
-        if let Some(current) = current {
-            apply::keep_times(current, new);
-        }
     }
 
     /// The live object with a configuration applied, managed fields included, defaults not yet.

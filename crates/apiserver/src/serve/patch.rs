@@ -260,6 +260,7 @@ async fn apply(
             }
             write::fit_namespace(&namespace, &mut object)?;
             update::check_address(&name, &object)?;
+            update::check_number(text(&object, &["metadata", "resourceVersion"]))?;
             match create::insert(call, object, Managed::Done, dry_run).await {
                 Err(error) if error.reason == "AlreadyExists" => continue,
                 result => {
@@ -279,7 +280,6 @@ async fn apply(
             let mut new = completed(&resource, &config, applied)?;
             write::fit_namespace(&namespace, &mut new)?;
             update::check_address(&name, &new)?;
-            apply::keep_times(current, &mut new);
             Ok((new, Managed::Done))
         };
         match update::modify(call, &name, part, dry_run, change).await {

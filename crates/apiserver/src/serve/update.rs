@@ -13,6 +13,7 @@ use super::respond::Reply;
 use super::write::{self, Managed, Stored};
 use super::{admit, create, incoming, parts, services, warn};
 use crate::admission::Operation;
+use crate::apply;
 use crate::catalog::Resource;
 use crate::field;
 use crate::kinds::warnings::{Seen, deduplicate_owners};
@@ -50,6 +51,7 @@ pub(crate) async fn put(call: &mut Call, part: Part, body: Bytes) -> Result<Repl
         write::may_create(call)?;
         let nothing = json!({"metadata": {"namespace": call.info.namespace, "name": name}});
         check_uid(&resource, text(&object, &["metadata", "uid"]), &nothing, dry_run)?;
+        check_number(text(&object, &["metadata", "resourceVersion"]))?;
         // What is not there has no version that could be stale; a dry run shows the one that was given.
         let given = metadata(&mut object).remove("resourceVersion");
         let mut stored = create::insert(call, object, Managed::Track, dry_run).await?;
@@ -132,6 +134,7 @@ pub(crate) async fn modify(
             return Err(Error::invalid(&call.resource.group, &call.resource.kind, name, &errors));
         }
         warn::of_write(call, part, &new, Some(&current));
+        apply::keep_times(&current, &mut new);
         let _turn = admit::validate(call, &write, Some(&new)).await?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
@@ -212,13 +215,19 @@ fn check_revision(call: &Call, name: &str, new: &Value, current: &Value) -> Resu
         // The store knows resources, not kinds.
         return Err(Error::invalid(&call.resource.group, &call.resource.plural, name, &errors));
     }
-    if given.parse::<u64>().is_err() {
-        return Err(Error::new(500, "", format!("strconv.ParseUint: parsing {given:?}: invalid syntax")));
-    }
+    check_number(given)?;
     if given != text(current, &["metadata", "resourceVersion"]) {
         return Err(Error::stale(&resource, name));
     }
     Ok(())
+}
+
+/// A version is a number, also of what is not there yet.
+pub(crate) fn check_number(version: &str) -> Result<()> {
+    if version.is_empty() || version.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    Err(Error::new(500, "", format!("strconv.ParseUint: parsing {version:?}: invalid syntax")))
 }
 
 /// What an update may not decide.

@@ -83,7 +83,9 @@ pub(crate) fn validate_create(call: &Call, object: &Value) -> Vec<field::Error> 
             errors.extend(kinds::other::metadata::validate_create(group, kind, object));
             let own = (strategy.validate)(object);
             // A kind that does not look at metadata itself has it looked at last.
-            if !own.is_empty() && (group, kind) == ("policy", "PodDisruptionBudget") {
+            let looks_last =
+                matches!((group, kind), ("policy", "PodDisruptionBudget") | ("" | "events.k8s.io", "Event"));
+            if looks_last && !own.is_empty() {
                 errors.clear();
             }
             errors.extend(own);

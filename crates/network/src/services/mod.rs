@@ -8,6 +8,7 @@
 //! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
 //! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
+//! - [`telling`] words what users are told of it.
 //! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
 //! - [`mcs`] does the same for the Multi-Cluster Services API, in the way that that wants it.
 //! - [`control`] watches, has plans made and does them.
@@ -27,6 +28,7 @@ pub mod ports;
 pub mod records;
 pub mod render;
 pub mod report;
+pub mod telling;
 pub mod view;
 
 pub use control::{Options, Resolve, Services};

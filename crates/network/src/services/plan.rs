@@ -6,22 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use koinon_control::Key;
-use koinon_control::events::Weight;
 use koinon_fleet::ClusterId;
-use serde::Serialize;
 
 use super::endpoints::{self, Group, Names, Reached};
 use super::external_dns::Changes;
-use super::model::{Family, Kind, Reach, Slice, Source};
+use super::model::{Family, Reach, Slice, Source};
 use super::packing::{pack, short};
 use super::ports::{self, Decided};
 use super::records::{Occupant, Published, Shape, ShapePort, digest};
+use super::telling::{self, Notice, Report};
 use super::view::{Clusters, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
 pub const CONFLICTS: &str = "koinon.dev/conflicts";
-/// More than so many conflicts nobody reads.
-const MOST_CONFLICTS: usize = 20;
 
 /// What to do in one cluster about one federated Service, and why.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,29 +77,6 @@ pub enum SliceStep {
     },
 }
 
-/// What to tell users about an object of the cluster that the plan is for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Notice {
-    pub kind: Kind,
-    pub about: Key,
-    pub uid: String,
-    pub weight: Weight,
-    pub reason: &'static str,
-    pub message: String,
-}
-
-/// How one member takes part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    pub cluster: String,
-    pub kind: &'static str,
-    pub member: String,
-    pub rule: &'static str,
-    pub endpoints: usize,
-    pub ready: usize,
-    pub left_out: Vec<String>,
-}
-
 /// Decides what the cluster `here` should have of the federated Service `key`.
 pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Plan {
     if !site.namespace {
@@ -122,7 +96,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         }
         Some(Occupant::Member(_) | Occupant::Plain { .. }) if !members.is_empty() => {
             return Plan {
-                notices: taken(here, key, &members, site),
+                notices: telling::taken(here, key, &members, site),
                 why: "the name is taken".into(),
                 ..remove(None, site)
             };
@@ -149,12 +123,12 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     }
     let published = ours.map(|published| &published.shape);
     let decided = decide(&members, published.filter(|_| !unknown.is_empty()));
-    let conflicts = conflicts(&members, &decided);
+    let conflicts = telling::conflicts(&members, &decided);
     let shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
     let mut plan = Plan { why: format!("{} members", members.len()), ..Plan::default() };
     if shape.ports.is_empty() {
         plan.why = "no member offers a port".into();
-        plan.notices = on_local(here, &members, |_| {
+        plan.notices = telling::on_local(here, &members, |_| {
             Some(("NoPorts", "no member offers a port: a federated Service needs one".into()))
         });
         plan.slices = remove(None, site).slices;
@@ -162,8 +136,8 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     }
     let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
     let (reached, at_home) = reach(here, clusters, &members, &names, site);
-    plan.members = reports(&members, &reached, &decided);
-    plan.notices = notices(here, &members, &reached, &decided, &conflicts);
+    plan.members = telling::reports(&members, &reached, &decided);
+    plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
     match ours {
         None => plan.service = Some(ServiceStep::Create { shape }),
         Some(published) => {
@@ -381,114 +355,6 @@ fn settle(
         }
     }
     steps
-}
-
-/// What members do not agree on, in words for all of them.
-fn conflicts(members: &[&Member], decided: &Decided) -> Vec<String> {
-    let mut conflicts = Vec::new();
-    for (member, left_out) in members.iter().zip(&decided.left_out) {
-        for why in left_out {
-            let source = &member.source;
-            conflicts.push(format!("{} {} in {}: {why}", source.kind.as_str(), source.key, source.cluster));
-        }
-    }
-    if let (Some(oldest), true) = (members.first(), conflicts.is_empty() && decided.differ) {
-        let source = &oldest.source;
-        conflicts.push(format!(
-            "members offer different ports; the federated Service has all of them, the oldest is {} in {}",
-            source.key, source.cluster
-        ));
-    }
-    conflicts.truncate(MOST_CONFLICTS);
-    conflicts
-}
-
-fn notices(
-    here: &ClusterId,
-    members: &[&Member],
-    reached: &[Reached],
-    decided: &Decided,
-    conflicts: &[String],
-) -> Vec<Notice> {
-    let mut notices =
-        on_local(here, members, |_| (!conflicts.is_empty()).then(|| ("PortConflict", conflicts.join("; "))));
-    let families = |reached: &Reached| -> BTreeSet<Family> {
-        reached.groups.iter().map(|group| group.family).filter(|family| *family != Family::Name).collect()
-    };
-    let used: Vec<_> = reached.iter().map(families).filter(|families| !families.is_empty()).collect();
-    if used.windows(2).any(|pair| pair[0] != pair[1]) {
-        let message = "members have different address families: by each family only some of them are reached";
-        notices.extend(on_local(here, members, |_| Some(("FamiliesDiffer", message.to_owned()))));
-    }
-    for (member, reached) in members.iter().zip(reached).filter(|(member, _)| &member.source.cluster == here)
-    {
-        for flaw in &reached.flaws {
-            notices.push(notice(member, flaw.reason, flaw.message.clone()));
-        }
-    }
-    debug_assert_eq!(members.len(), decided.names.len());
-    notices.sort();
-    notices.dedup();
-    notices
-}
-
-/// Tells everybody who wanted the name that somebody else has it.
-fn taken(here: &ClusterId, key: &Key, members: &[&Member], site: &Site) -> Vec<Notice> {
-    let message = format!(
-        "the federated Service {key} cannot be here: a Service of that name is there already; rename one of them"
-    );
-    let mut notices = on_local(here, members, |_| Some(("NameTaken", message.clone())));
-    let uid = match site.occupant.as_deref() {
-        Some(Occupant::Plain { uid }) => uid.clone(),
-        Some(Occupant::Member(joining)) => joining.uid.clone(),
-        Some(Occupant::Ours(_)) | None => return notices,
-    };
-    notices.push(Notice {
-        kind: Kind::Service,
-        about: key.clone(),
-        uid,
-        weight: Weight::Warning,
-        reason: "NameTaken",
-        message,
-    });
-    notices
-}
-
-fn on_local(
-    here: &ClusterId,
-    members: &[&Member],
-    say: impl Fn(&Member) -> Option<(&'static str, String)>,
-) -> Vec<Notice> {
-    let local = members.iter().filter(|member| &member.source.cluster == here);
-    local.filter_map(|member| say(member).map(|(reason, message)| notice(member, reason, message))).collect()
-}
-
-fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
-    Notice {
-        kind: member.source.kind,
-        about: member.source.key.clone(),
-        uid: member.joining.uid.clone(),
-        weight: Weight::Warning,
-        reason,
-        message,
-    }
-}
-
-fn reports(members: &[&Member], reached: &[Reached], decided: &Decided) -> Vec<Report> {
-    let each = members.iter().zip(reached).zip(&decided.left_out);
-    let reports = each.map(|((member, reached), left_out)| {
-        let endpoints = || reached.groups.iter().flat_map(|group| &group.endpoints);
-        Report {
-            cluster: member.source.cluster.to_string(),
-            kind: member.source.kind.as_str(),
-            member: member.source.key.to_string(),
-            rule: reached.rule,
-            endpoints: endpoints().count(),
-            ready: endpoints().filter(|one| one.conditions.is_ready()).count(),
-            left_out: left_out.clone(),
-        }
-    });
-    reports.collect()
 }
 
 fn listed(clusters: &[&ClusterId]) -> String {

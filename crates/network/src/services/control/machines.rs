@@ -14,9 +14,9 @@ use super::post::{At, Job};
 use crate::services::machines::{Input, MachineStep, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
-use crate::services::plan::Notice;
 use crate::services::records::{Manager, Occupant};
 use crate::services::render;
+use crate::services::telling::Notice;
 
 impl At {
     /// Looks at one Service of machines.

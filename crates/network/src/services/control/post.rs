@@ -28,9 +28,10 @@ use crate::services::machines::{Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Flaw, Kind, Source};
-use crate::services::plan::{Notice, balancers, plan};
+use crate::services::plan::{balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
+use crate::services::telling::Notice;
 use crate::services::view::Site;
 
 /// So many federated Services are worked on at a time.
