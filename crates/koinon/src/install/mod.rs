@@ -1,5 +1,8 @@
 //! `koinon install`: what a real cluster needs before a role can work beside it.
 
+mod chart;
+
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -87,6 +90,8 @@ enum What {
     Crds,
     /// Service accounts, roles and bindings
     Rbac,
+    /// A Helm chart that runs roles, with both of the above: an archive
+    Chart,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
@@ -97,29 +102,34 @@ enum Role {
     Workloads,
 }
 
-/// Prints YAML for `kubectl apply -f -`.
+/// Prints YAML for `kubectl apply -f -`, or a chart for `helm install`.
 pub(crate) fn run(install: &Install) -> anyhow::Result<()> {
-    print!("{}", yaml(&objects(install)?)?);
-    Ok(())
+    let mut out = std::io::stdout();
+    let printed = match install.what {
+        What::Chart if out.is_terminal() => {
+            anyhow::bail!(
+                "a chart is an archive: write it to a file, as in `koinon install chart > koinon.tgz`"
+            )
+        }
+        What::Chart => chart::archive(install)?,
+        What::Crds | What::Rbac => yaml(&objects(install)?)?.into_bytes(),
+    };
+    Ok(out.write_all(&printed)?)
+}
+
+impl Install {
+    fn roles(&self) -> Vec<Role> {
+        self.role.map_or_else(|| Role::value_variants().to_vec(), |role| vec![role])
+    }
 }
 
 fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
-    let roles = install.role.map_or_else(|| Role::value_variants().to_vec(), |role| vec![role]);
     let mut all: Vec<Value> = Vec::new();
-    for role in roles {
-        let needed = match (install.what, role) {
-            (What::Crds, Role::Config) => koinon_config::crds(),
-            (What::Rbac, Role::Config) => koinon_config::rbac(),
-            (What::Crds, Role::Network) => koinon_network::crds(),
-            (What::Rbac, Role::Network) if install.webhook => {
-                [koinon_network::rbac(), koinon_network::webhook_rbac()].concat()
-            }
-            (What::Rbac, Role::Network) => koinon_network::rbac(),
-            // What it syncs is defined by others.
-            (What::Crds, Role::Sync) => Vec::new(),
-            (What::Rbac, Role::Sync) => install.sync.rbac()?,
-            (What::Crds, Role::Workloads) => koinon_workloads::crds(),
-            (What::Rbac, Role::Workloads) => koinon_workloads::rbac(install.webhook),
+    for role in install.roles() {
+        let needed = match install.what {
+            What::Crds => crds(role),
+            What::Rbac => rbac(role, install.webhook, &install.sync)?,
+            What::Chart => Vec::new(),
         };
         // Several roles need some of it.
         for object in needed {
@@ -129,6 +139,26 @@ fn objects(install: &Install) -> anyhow::Result<Vec<Value>> {
         }
     }
     Ok(all)
+}
+
+fn crds(role: Role) -> Vec<Value> {
+    match role {
+        Role::Config => koinon_config::crds(),
+        Role::Network => koinon_network::crds(),
+        // What it syncs is defined by others.
+        Role::Sync => Vec::new(),
+        Role::Workloads => koinon_workloads::crds(),
+    }
+}
+
+fn rbac(role: Role, webhook: bool, sync: &Sync) -> anyhow::Result<Vec<Value>> {
+    Ok(match role {
+        Role::Config => koinon_config::rbac(),
+        Role::Network if webhook => [koinon_network::rbac(), koinon_network::webhook_rbac()].concat(),
+        Role::Network => koinon_network::rbac(),
+        Role::Sync => sync.rbac()?,
+        Role::Workloads => koinon_workloads::rbac(webhook),
+    })
 }
 
 fn yaml(objects: &[Value]) -> anyhow::Result<String> {

@@ -1,0 +1,120 @@
+{{/* What marks the objects of one role. */}}
+{{- define "koinon.marks" -}}
+app.kubernetes.io/name: koinon
+app.kubernetes.io/component: {{ .role }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end }}
+
+{{/*
+The Deployment of one role. Takes a dict:
+  root       the chart's own context
+  role       what `koinon run` is told
+  namespace  where its account is
+  flags      what this role needs to be told, beside what all are
+  secrets    Secrets with a kubeconfig, by the name of the folder they are mounted at
+  token      whether it uses the account it runs as
+*/}}
+{{- define "koinon.role" -}}
+{{- $values := .root.Values -}}
+{{- $own := index $values .role -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: koinon-{{ .role }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "koinon.marks" . | nindent 4 }}
+    app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+    app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+spec:
+  replicas: {{ $values.replicas }}
+  selector:
+    matchLabels:
+      {{- include "koinon.marks" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "koinon.marks" . | nindent 8 }}
+      {{- with $values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      serviceAccountName: koinon-{{ .role }}
+      automountServiceAccountToken: {{ .token }}
+      # Longer than it takes to give a Lease back.
+      terminationGracePeriodSeconds: 30
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        seccompProfile:
+          type: RuntimeDefault
+      {{- with $values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      containers:
+        - name: koinon
+          image: "{{ $values.image.repository }}:{{ $values.image.tag | default .root.Chart.AppVersion }}"
+          imagePullPolicy: {{ $values.image.pullPolicy }}
+          args:
+            - run
+            - {{ .role }}
+            - --log-format={{ $values.logFormat }}
+            - "--metrics={{ $values.listen }}:{{ $values.metricsPort }}"
+            {{- range .flags }}
+            - {{ . | quote }}
+            {{- end }}
+            {{- range $own.arguments }}
+            - {{ . | quote }}
+            {{- end }}
+          ports:
+            - name: metrics
+              containerPort: {{ $values.metricsPort }}
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: metrics
+          readinessProbe:
+            httpGet:
+              path: /readyz
+              port: metrics
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          {{- with $values.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- with .secrets }}
+          volumeMounts:
+            {{- range $folder, $secret := . }}
+            - name: {{ $folder }}
+              mountPath: /etc/koinon/{{ $folder }}
+              readOnly: true
+            {{- end }}
+          {{- end }}
+      {{- with .secrets }}
+      volumes:
+        {{- range $folder, $secret := . }}
+        - name: {{ $folder }}
+          secret:
+            secretName: {{ $secret }}
+        {{- end }}
+      {{- end }}
+      {{- with $values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- end }}
