@@ -23,7 +23,7 @@ static GENERATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bgen-[a-z0-9]{5}
 static GO_ADDRESS: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b0xc[0-9a-f]{9}\b"));
 static MOUNT: LazyLock<Regex> = LazyLock::new(|| pattern("kube-api-access-[a-z0-9]{5}"));
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
-    let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(|Version in object meta: ";
+    let before = r"too old resource version: \d+ \(|current: |in record \(|Version in the precondition \(|Version in (precondition|object meta): ";
     // Some messages quote the whole object, as JSON or as a Go value.
     let quoted = r#"resourceVersion\\*":\s*\\*"|ResourceVersion:"|[\[ ]resourceVersion:"#;
     pattern(&format!("(?P<before>{before}|{quoted})\\d+"))
