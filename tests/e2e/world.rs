@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, Resource};
 use serde::Serialize;
@@ -154,16 +155,30 @@ impl Room {
 
     pub(crate) async fn open(cluster: Arc<Cluster>, name: &str) -> anyhow::Result<Room> {
         let room = Room::bare(cluster, name).await?;
-        // Pods are admitted once their account is there.
-        let accounts = room.api::<ServiceAccount>();
-        until("the namespace has its default service account", async || {
-            Ok(match accounts.get_opt("default").await? {
-                Some(_) => Look::Found(()),
-                None => Look::NotYet("it has none".into()),
-            })
-        })
-        .await?;
+        room.until_pods_are_admitted().await?;
         Ok(room)
+    }
+
+    /// Pods are admitted once their account is there.
+    async fn until_pods_are_admitted(&self) -> anyhow::Result<()> {
+        let accounts = self.api::<ServiceAccount>();
+        let looks = AtomicU32::new(0);
+        until("the namespace has its default service account", async || {
+            if accounts.get_opt("default").await?.is_some() {
+                return Ok(Look::Found(()));
+            }
+            // Where a namespace is made anew while the API server still takes the old one for terminating, the stock
+            // controller is refused and does not try again. A change of the namespace has it look again.
+            let looks = looks.fetch_add(1, Ordering::Relaxed);
+            if looks % 100 == 99 {
+                let change =
+                    serde_json::json!({"metadata": {"annotations": {"koinon-e2e/looks": looks.to_string()}}});
+                let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
+                namespaces.patch(&self.name, &PatchParams::default(), &Patch::Merge(change)).await?;
+            }
+            Ok(Look::NotYet("it has none".into()))
+        })
+        .await
     }
 
     /// A namespace that scenarios make one after another. What the one before made may still be on its way out; if that
