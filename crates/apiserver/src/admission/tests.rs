@@ -231,12 +231,22 @@ fn pod() -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "labels": {"app": "web"}}})
 }
 
+/// The same as [`ask`], where a refusal is all that counts.
+fn decide(
+    object: &Value,
+    configurations: &[Value],
+    reply: impl Fn(&Value) -> Result<Value, String>,
+) -> (Result<webhook::Outcome, Error>, Vec<(Target, Value)>) {
+    let (mut outcome, sent) = ask(object, configurations, reply);
+    (outcome.refusal.take().map_or(Ok(outcome), Err), sent)
+}
+
 /// Writes `object` before webhooks that answer by `reply`; gives the outcome and the reviews that were sent.
 fn ask(
     object: &Value,
     configurations: &[Value],
     reply: impl Fn(&Value) -> Result<Value, String>,
-) -> (Result<webhook::Outcome, Error>, Vec<(Target, Value)>) {
+) -> (webhook::Outcome, Vec<(Target, Value)>) {
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"team": "a"}}});
     let stored = Stored(vec![namespace]);
@@ -263,7 +273,7 @@ fn allow(review: &Value) -> Result<Value, String> {
 
 #[test]
 fn a_webhook_is_asked_and_heard() {
-    let (outcome, sent) = ask(&pod(), &configuration(|_| {}), |review| {
+    let (outcome, sent) = decide(&pod(), &configuration(|_| {}), |review| {
         Ok(json!({
             "uid": review["request"]["uid"], "allowed": true, "warnings": ["mind the gap"],
             "auditAnnotations": {"key": "value"},
@@ -298,9 +308,26 @@ fn a_webhook_is_asked_and_heard() {
 }
 
 #[test]
+fn what_one_refuses_others_may_have_warned_of() {
+    let mut configurations = configuration(|hook| hook["name"] = "a.example.com".into());
+    configurations.extend(configuration(|hook| hook["name"] = "b.example.com".into()));
+    configurations[1]["metadata"]["name"] = "later".into();
+    let answers = std::cell::Cell::new(0);
+    let (outcome, sent) = ask(&pod(), &configurations, |review| {
+        answers.set(answers.get() + 1);
+        let warning = format!("warning {}", answers.get());
+        Ok(json!({"uid": review["request"]["uid"], "allowed": answers.get() > 1, "warnings": [warning]}))
+    });
+    assert_eq!(sent.len(), 2);
+    assert_eq!(outcome.warnings, ["warning 1", "warning 2"]);
+    let why = outcome.refusal.expect("refused").message;
+    assert!(why.starts_with(r#"admission webhook "a.example.com" denied the request"#), "{why}");
+}
+
+#[test]
 fn only_webhooks_that_match_are_asked() {
     let asked = |change: &dyn Fn(&mut Value)| {
-        let (outcome, sent) = ask(&pod(), &configuration(change), allow);
+        let (outcome, sent) = decide(&pod(), &configuration(change), allow);
         assert_eq!(outcome, Ok(webhook::Outcome::default()));
         !sent.is_empty()
     };
@@ -340,7 +367,7 @@ fn a_condition_that_cannot_be_evaluated_refuses_and_nobody_is_asked() {
     let configurations = configuration(|hook| {
         hook["matchConditions"] = json!([{"name": "a", "expression": "object.nothing == 1"}]);
     });
-    let (outcome, sent) = ask(&pod(), &configurations, allow);
+    let (outcome, sent) = decide(&pod(), &configurations, allow);
     let why = "expression 'object.nothing == 1' resulted in error: no such key: nothing";
     let refusal = outcome.expect_err("it is refused");
     assert_eq!(refusal.message, format!("pods \"p\" is forbidden: {why}"));
@@ -360,7 +387,7 @@ fn an_equivalent_version_is_converted() {
             hook["rules"] = rule.clone();
             hook["matchPolicy"] = policy.into();
         });
-        ask(&autoscaler, &configurations, allow).1
+        decide(&autoscaler, &configurations, allow).1
     };
     assert!(sent("Exact").is_empty());
     let sent = sent("Equivalent");
@@ -374,7 +401,7 @@ fn an_equivalent_version_is_converted() {
 #[test]
 fn refusals_and_failures_say_why() {
     let error = |change: fn(&mut Value), reply: fn(&Value) -> Result<Value, String>| {
-        ask(&pod(), &configuration(change), reply)
+        decide(&pod(), &configuration(change), reply)
             .0
             .map_err(|error| (error.code, error.reason, error.message))
     };
@@ -421,7 +448,7 @@ fn a_dry_run_calls_nobody_who_does_things() {
         let call = |_: Target, _: Vec<u8>| std::future::ready(Err("called".to_owned()));
         block_on(webhook::validate(&request, Some(&object), None, &configurations, &stored, call))
     });
-    let error = outcome.unwrap_err();
+    let error = outcome.refusal.expect("refused");
     assert_eq!(
         (error.code, error.message.as_str()),
         (400, r#"admission webhook "check.example.com" does not support dry run"#)
@@ -452,9 +479,9 @@ fn mutating_webhooks_patch_one_after_the_other() {
         std::future::ready(Ok(review.to_string().into_bytes()))
     };
     let configurations = two("a.example.com", "b.example.com");
-    let (object, _) = with_request(Operation::Create, &pod(), |request| {
+    let (object, outcome) = with_request(Operation::Create, &pod(), |request| {
         block_on(webhook::mutate(request, pod(), None, &configurations, &stored, call))
-    })
-    .expect("allowed");
+    });
+    assert_eq!(outcome, webhook::Outcome::default());
     assert_eq!(object["metadata"]["annotations"], json!({"a": "1", "seen": "1"}));
 }

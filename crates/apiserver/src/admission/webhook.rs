@@ -42,9 +42,11 @@ pub enum Endpoint {
     },
 }
 
-/// What webhooks say besides yes or no.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What webhooks say. What one refuses, others may have warned of.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
+    /// Why the request is not to go on.
+    pub refusal: Option<Error>,
     /// For the `Warning` headers of the response.
     pub warnings: Vec<String>,
     /// Under the name of the webhook: `webhook.example.com/key`.
@@ -55,6 +57,11 @@ impl Outcome {
     fn add(&mut self, other: Outcome) {
         self.warnings.extend(other.warnings);
         self.audit_annotations.extend(other.audit_annotations);
+        self.refusal = self.refusal.take().or(other.refusal);
+    }
+
+    fn refused(why: Error) -> Outcome {
+        Outcome { refusal: Some(why), ..Outcome::default() }
     }
 }
 
@@ -80,21 +87,24 @@ pub fn validate<Call, Answer>(
     configurations: &[Value],
     lookup: &dyn Lookup,
     call: Call,
-) -> impl Future<Output = Result<Outcome>> + use<Call, Answer>
+) -> impl Future<Output = Outcome> + use<Call, Answer>
 where
     Call: Fn(Target, Vec<u8>) -> Answer,
     Answer: Future<Output = Result<Vec<u8>, String>>,
 {
     let calls = invocations(request, object, old, configurations, lookup);
     async move {
-        let calls = calls?;
+        let calls = match calls {
+            Ok(calls) => calls,
+            Err(error) => return Outcome::refused(error),
+        };
         let answers = calls.iter().map(|one| call(one.target.clone(), one.body.clone()));
         let answers = join_all(answers).await;
         let mut outcome = Outcome::default();
         for (invocation, answer) in calls.iter().zip(answers) {
-            outcome.add(judge(invocation, answer, review::Purpose::Validate)?.0);
+            outcome.add(judge(invocation, answer, review::Purpose::Validate).0);
         }
-        Ok(outcome)
+        outcome
     }
 }
 
@@ -108,7 +118,7 @@ pub async fn mutate<Call, Answer>(
     configurations: &[Value],
     lookup: &(dyn Lookup + Sync),
     call: Call,
-) -> Result<(Value, Outcome)>
+) -> (Value, Outcome)
 where
     Call: Fn(Target, Vec<u8>) -> Answer,
     Answer: Future<Output = Result<Vec<u8>, String>>,
@@ -116,15 +126,27 @@ where
     let mut object = object;
     let mut outcome = Outcome::default();
     for webhook in webhooks(configurations) {
-        let Some(invocation) = invocation(request, Some(&object), old, webhook, lookup)? else { continue };
+        let invocation = match invocation(request, Some(&object), old, webhook, lookup) {
+            Ok(Some(invocation)) => invocation,
+            Ok(None) => continue,
+            Err(error) => {
+                outcome.add(Outcome::refused(error));
+                break;
+            }
+        };
         let answer = call(invocation.target.clone(), invocation.body.clone()).await;
-        let (said, patch) = judge(&invocation, answer, review::Purpose::Mutate)?;
+        let (said, patch) = judge(&invocation, answer, review::Purpose::Mutate);
         outcome.add(said);
-        if let Some(patch) = patch {
-            json_patch::patch(&mut object, &patch).map_err(Error::internal)?;
+        if let Some(patch) = patch
+            && let Err(error) = json_patch::patch(&mut object, &patch)
+        {
+            outcome.add(Outcome::refused(Error::internal(error)));
+        }
+        if outcome.refusal.is_some() {
+            break;
         }
     }
-    Ok((object, outcome))
+    (object, outcome)
 }
 
 /// All webhooks: configurations by name, and in each as they are listed.
@@ -233,7 +255,7 @@ fn judge(
     invocation: &Invocation,
     answer: Result<Vec<u8>, String>,
     purpose: review::Purpose,
-) -> Result<(Outcome, Option<json_patch::Patch>)> {
+) -> (Outcome, Option<json_patch::Patch>) {
     let name = &invocation.target.name;
     let read = answer
         .map_err(|why| format!("failed to call webhook: {why}"))
@@ -242,16 +264,14 @@ fn judge(
         Ok(response) => {
             let annotations = response.audit_annotations.into_iter();
             let outcome = Outcome {
+                refusal: response.refusal.map(|status| review::denied(name, &status)),
                 warnings: response.warnings,
                 audit_annotations: annotations.map(|(key, value)| (format!("{name}/{key}"), value)).collect(),
             };
-            match response.refusal {
-                Some(status) => Err(review::denied(name, &status)),
-                None => Ok((outcome, response.patch)),
-            }
+            (outcome, response.patch)
         }
-        Err(_) if invocation.fails_open => Ok((Outcome::default(), None)),
-        Err(why) => Err(failed(name, &why)),
+        Err(_) if invocation.fails_open => Default::default(),
+        Err(why) => (Outcome::refused(failed(name, &why)), None),
     }
 }
 

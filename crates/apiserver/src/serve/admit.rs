@@ -40,11 +40,11 @@ pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Valu
     }
     let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
     let given = object.take();
-    let (changed, outcome) =
-        webhook::mutate(&request, given, write.old, &hooks, call.server.as_ref(), ask).await?;
+    let asked = webhook::mutate(&request, given, write.old, &hooks, call.server.as_ref(), ask);
+    let (changed, outcome) = asked.await;
     *object = changed;
     call.warnings.extend(outcome.warnings);
-    Ok(())
+    outcome.refusal.map_or(Ok(()), Err)
 }
 
 /// Held from the look at what a quota leaves until what uses it is stored, so that two do not use the same.
@@ -75,8 +75,9 @@ pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<
     if !hooks.is_empty() {
         let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
         let asked = webhook::validate(&request, shown, old, &hooks, call.server.as_ref(), ask);
-        let outcome = asked.await?;
+        let outcome = asked.await;
         call.warnings.extend(outcome.warnings);
+        outcome.refusal.map_or(Ok(()), Err)?;
     }
     let Some(object) = object else { return Ok(None) };
     let request = attributes(call, write, &user, &options, &rights);
