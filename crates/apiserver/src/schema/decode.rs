@@ -2,13 +2,16 @@
 //! fields go, wrong types are refused in Go's words, values become canonical, and empty ones are left
 //! out or shown as the Go types say.
 
+mod types;
+
 use serde_json::{Map, Value};
+
+use self::types::{format_of, in_range, is_bytes, is_number, quantity, scalar_name, scalar_of, zero_scalar};
 
 use super::facts::GoName;
 use super::parse::{JSON_SCHEMA_PROPS, format};
 use super::raw::{self, Json};
 use super::{Field, GoField, GoScalar, Node, NodeId, Object, Schema, Set, Shape, gobytes, gotime};
-use crate::quantity::Quantity;
 
 /// More findings than this are not told.
 const MOST_FINDINGS: usize = 100;
@@ -485,105 +488,6 @@ impl<'a> Decoder<'a> {
                 format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
             }
         }
-    }
-}
-
-impl Set {
-    /// The definition that a node is, or that it is a variant of.
-    fn defined(&self, id: NodeId) -> NodeId {
-        self.origins.get(&id).copied().unwrap_or(id)
-    }
-
-    /// The name of a definition.
-    pub(crate) fn name_of(&self, id: NodeId) -> Option<&str> {
-        let id = self.defined(id);
-        self.names.iter().find(|(_, other)| **other == id).map(|(name, _)| &**name)
-    }
-
-    /// What Go calls the type of a node.
-    fn go_type(&self, id: NodeId, spelled: Option<&str>) -> String {
-        if let Some(name) = spelled {
-            return name.to_owned();
-        }
-        if let Some(name) = self.name_of(id) {
-            let mut parts = name.rsplit('.');
-            let (kind, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            return format!("{package}.{kind}");
-        }
-        match &self.node(id).shape {
-            Shape::List(list) => format!("[]{}", self.go_type(list.items, None)),
-            Shape::Object(Object { additional: Some(values), .. }) => {
-                format!("map[string]{}", self.go_type(*values, None))
-            }
-            Shape::String if is_bytes(self.node(id)) => "[]uint8".to_owned(),
-            _ => scalar_name(scalar_of(self.node(id), GoScalar::None)).to_owned(),
-        }
-    }
-}
-
-fn format_of(node: &Node) -> &str {
-    node.rules.as_ref().and_then(|rules| rules.format.as_deref()).unwrap_or_default()
-}
-
-fn is_bytes(node: &Node) -> bool {
-    node.shape == Shape::String && format_of(node) == format::BYTES
-}
-
-/// The Go type of a scalar: the facts know, the schema nearly.
-fn scalar_of(node: &Node, facts: GoScalar) -> GoScalar {
-    match (facts, &node.shape) {
-        (GoScalar::None, Shape::Integer) if format_of(node) == "int32" => GoScalar::Int32,
-        (GoScalar::None, Shape::Integer) => GoScalar::Int64,
-        (GoScalar::None, Shape::Number) => GoScalar::Float64,
-        (GoScalar::None, Shape::Boolean) => GoScalar::Bool,
-        (GoScalar::None, _) => GoScalar::String,
-        (known, _) => known,
-    }
-}
-
-fn scalar_name(kind: GoScalar) -> &'static str {
-    match kind {
-        GoScalar::None | GoScalar::String => "string",
-        GoScalar::Bool => "bool",
-        GoScalar::Int => "int",
-        GoScalar::Int32 => "int32",
-        GoScalar::Int64 => "int64",
-        GoScalar::Uint8 => "uint8",
-        GoScalar::Float64 => "float64",
-    }
-}
-
-fn is_number(kind: GoScalar) -> bool {
-    !matches!(kind, GoScalar::None | GoScalar::String | GoScalar::Bool)
-}
-
-fn in_range(kind: GoScalar, literal: &str) -> bool {
-    match kind {
-        GoScalar::Int | GoScalar::Int64 => literal.parse::<i64>().is_ok(),
-        GoScalar::Int32 => literal.parse::<i32>().is_ok(),
-        GoScalar::Uint8 => literal.parse::<u8>().is_ok(),
-        _ => false,
-    }
-}
-
-fn zero_scalar(kind: GoScalar) -> Out {
-    match kind {
-        GoScalar::None | GoScalar::String => Out::zero(""),
-        GoScalar::Bool => Out::zero(false),
-        _ => Out::zero(0),
-    }
-}
-
-fn quantity(json: &Json) -> Result<Out, DecodeError> {
-    let text = match json {
-        Json::String(text) => text,
-        Json::Number(literal) => &**literal,
-        // Nothing else can be a number; the message is that of a wrong format.
-        _ => "?",
-    };
-    match Quantity::parse(text.trim()) {
-        Ok(quantity) => Ok(Out { zero: quantity.is_zero(), value: quantity.to_string().into() }),
-        Err(error) => Err(DecodeError(error.to_string())),
     }
 }
 
