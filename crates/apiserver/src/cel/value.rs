@@ -1,6 +1,8 @@
 //! Values while an expression is evaluated. Those of the object are read where they are, as the schema
 //! says, only when they are asked for.
 
+mod read;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,7 +10,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use base64::Engine;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde_json::{Map as JsonMap, Value as Json};
@@ -19,7 +20,6 @@ use super::library::rights::Right;
 use super::library::semver::Semver;
 use super::library::url::Url;
 use super::schema::{ListType, Schema};
-use super::time;
 use crate::quantity::Quantity;
 
 /// Why an evaluation failed, in the words of cel-go.
@@ -132,7 +132,7 @@ impl<'a> Value<'a> {
 
     /// What a schema makes of a part of the object.
     pub(super) fn read(json: &'a Json, schema: &'a Schema) -> Self {
-        read(json, schema).unwrap_or_else(|error| Value::Unfit(error.0.into()))
+        read::read(json, schema).unwrap_or_else(|error| Value::Unfit(error.0.into()))
     }
 
     /// The value, unless it does not fit its schema.
@@ -436,93 +436,6 @@ impl<'a> Object<'a> {
             },
             None => Ok(other.fields.get(name).is_none_or(|other| other == value)),
         })
-    }
-}
-
-fn read<'a>(json: &'a Json, schema: &'a Schema) -> Result<Value<'a>> {
-    let unfit = |wanted: &str| {
-        let found = match json {
-            Json::Null => "<nil>",
-            Json::Bool(_) => "bool",
-            Json::Number(number) if number.is_f64() => "float64",
-            Json::Number(_) => "int64",
-            Json::String(_) => "string",
-            Json::Array(_) => "[]interface {}",
-            Json::Object(_) => "map[string]interface {}",
-        };
-        Err(Error::new(format!("invalid data, expected {wanted}, got {found}")))
-    };
-    if json.is_null() {
-        return match schema.nullable {
-            true => Ok(Value::Null),
-            false => Err(Error::new("invalid data, got null for schema with nullable=false")),
-        };
-    }
-    if schema.int_or_string {
-        return match json {
-            Json::String(text) => Ok(Value::string(text)),
-            Json::Number(number) if number.is_i64() => Ok(Value::Int(number.as_i64().unwrap_or_default())),
-            _ => {
-                Err(Error::new("invalid data, expected XIntOrString value to be either a string or integer"))
-            }
-        };
-    }
-    match (schema.kind.as_str(), json) {
-        ("object", Json::Object(fields)) => {
-            let schema = schema.resource.as_deref().unwrap_or(schema);
-            Ok(Value::Object(Object { fields, schema }))
-        }
-        ("object", _) => {
-            Err(Error::new("invalid data, expected a map for the provided schema with type=object"))
-        }
-        ("array", Json::Array(items)) => match &schema.items {
-            Some(below) => {
-                let items = items.iter().map(|item| Value::read(item, below)).collect();
-                Ok(Value::List(Rc::new(List { items, kind: schema.list.clone() })))
-            }
-            None => Err(Error::new("invalid array type, expected Items with a non-empty Schema")),
-        },
-        ("array", _) => {
-            Err(Error::new("invalid data, expected an array for the provided schema with type=array"))
-        }
-        ("string", Json::String(text)) => formatted(text, &schema.format),
-        ("string", _) => unfit("string"),
-        ("number", Json::Number(number)) => Ok(Value::Double(number.as_f64().unwrap_or(f64::NAN))),
-        ("number", _) => unfit("float"),
-        ("integer", Json::Number(number)) => match number.as_i64() {
-            Some(value) => Ok(Value::Int(value)),
-            None => unfit("int"),
-        },
-        ("integer", _) => unfit("int"),
-        ("boolean", Json::Bool(value)) => Ok(Value::Bool(*value)),
-        ("boolean", _) => unfit("bool"),
-        _ if schema.preserve_unknown => Ok(Value::Preserved(json)),
-        (kind, _) => Err(Error::new(format!(
-            "invalid type, expected object, array, number, integer, boolean or string, or no type with x-kubernetes-int-or-string or x-kubernetes-preserve-unknown-fields is true, got {kind}"
-        ))),
-    }
-}
-
-fn formatted<'a>(text: &str, format: &str) -> Result<Value<'a>> {
-    let wrong = |kind: &str, why: &str| Err(Error::new(format!("Invalid {kind} {text}: {why}")));
-    match format {
-        "duration" => match time::parse_loose_duration(text) {
-            Some(nanoseconds) => Ok(Value::Duration(nanoseconds)),
-            None => wrong("duration", &format!("unable to parse {text} as duration")),
-        },
-        "date" => match time::parse_date(text) {
-            Some(time) => Ok(Value::Timestamp(time, Offset::UTC)),
-            None => wrong("date formatted string", &format!("cannot parse {text:?}")),
-        },
-        "date-time" => match time::parse_timestamp(text) {
-            Some((time, offset)) => Ok(Value::Timestamp(time, offset)),
-            None => wrong("date-time formatted string", &format!("cannot parse {text:?}")),
-        },
-        "byte" => match base64::engine::general_purpose::STANDARD.decode(text) {
-            Ok(bytes) => Ok(Value::Bytes(bytes.into())),
-            Err(_) => wrong("byte formatted string", "illegal base64 data"),
-        },
-        _ => Ok(Value::string(text)),
     }
 }
 
