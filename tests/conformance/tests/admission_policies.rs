@@ -58,7 +58,7 @@ fn post() -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policies_decide_alike() -> Result<()> {
     let pair = tokio::task::spawn_blocking(Pair::start).await??;
-    let cases: Vec<Case> = serde_saphyr::from_str(include_str!("../data/policies.yaml"))?;
+    let cases: Vec<Case> = serde_saphyr::from_str(include_str!("../data/admission-policies.yaml"))?;
     let sides = [&pair.stock.client, &pair.subject.client];
     tokio::try_join!(prepare(sides[0], &cases), prepare(sides[1], &cases))?;
     let mut differences = Vec::new();
