@@ -1,7 +1,6 @@
 //! A Helm chart that runs roles in a cluster, with what `koinon install crds` and `rbac` print for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use flate2::{Compression, GzBuilder};
@@ -143,9 +142,7 @@ fn namespaces(homes: &BTreeMap<String, BTreeSet<&str>>) -> anyhow::Result<String
 /// Objects that are there only under a condition; they are no templates themselves.
 fn only_if(condition: &str, objects: &[Value]) -> anyhow::Result<String> {
     let objects = yaml(objects)?.replace("{{", r#"{{ "{{" }}"#);
-    let mut text = String::new();
-    write!(text, "{{{{- if {condition} }}}}\n{objects}{{{{- end }}}}\n")?;
-    Ok(text)
+    Ok(format!("{{{{- if {condition} }}}}\n{objects}{{{{- end }}}}\n"))
 }
 
 #[cfg(test)]

@@ -114,7 +114,9 @@ pub(crate) fn run(install: &Install) -> anyhow::Result<()> {
         What::Chart => chart::archive(install)?,
         What::Crds | What::Rbac => yaml(&objects(install)?)?.into_bytes(),
     };
-    Ok(out.write_all(&printed)?)
+    out.write_all(&printed)?;
+    // What cannot be written is told, not cut off in silence at the end.
+    Ok(out.flush()?)
 }
 
 impl Install {

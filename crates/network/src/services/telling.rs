@@ -27,6 +27,14 @@ pub struct Notice {
     pub message: String,
 }
 
+impl Notice {
+    /// Tells a Service that somebody else wanted its name.
+    pub(super) fn name_taken(service: &Key, uid: String, message: String) -> Notice {
+        let (kind, about) = (Kind::Service, service.clone());
+        Notice { kind, about, uid, weight: Weight::Warning, reason: "NameTaken", message }
+    }
+}
+
 /// How one member takes part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -99,14 +107,7 @@ pub(super) fn taken(here: &ClusterId, key: &Key, members: &[&Member], site: &Sit
         Some(Occupant::Member(joining)) => joining.uid.clone(),
         Some(Occupant::Ours(_)) | None => return notices,
     };
-    notices.push(Notice {
-        kind: Kind::Service,
-        about: key.clone(),
-        uid,
-        weight: Weight::Warning,
-        reason: "NameTaken",
-        message,
-    });
+    notices.push(Notice::name_taken(key, uid, message));
     notices
 }
 

@@ -80,14 +80,7 @@ impl At {
         };
         let message =
             format!("virtual machines are tagged to be the Service {key}, but this Service is there already");
-        vec![Notice {
-            kind: Kind::Service,
-            about: key.clone(),
-            uid,
-            weight: Weight::Warning,
-            reason: "NameTaken",
-            message,
-        }]
+        vec![Notice::name_taken(key, uid, message)]
     }
 
     async fn act_on_machines(&self, key: &Key, step: &MachineStep) -> Result<(), Error> {
