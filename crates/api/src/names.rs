@@ -50,16 +50,8 @@ pub mod membership {
     /// Where claims, Federation and member Secrets live in a cluster of the `network` role; also where the
     /// leases of elections are.
     pub const NETWORK_NAMESPACE: &str = "antrea-plus-system";
-    /// Keys of a member's Secret.
-    pub const SECRET_TOKEN: &str = "token";
-    /// The authority that the member's API server is checked by.
-    pub const SECRET_AUTHORITY: &str = "ca.crt";
-    /// Instead of both: a whole kubeconfig.
-    pub const SECRET_KUBECONFIG: &str = "kubeconfig";
     /// The group of `ClusterProfile`, the inventory for other tools.
     pub const PROFILE_GROUP: &str = "multicluster.x-k8s.io";
-    /// Its version.
-    pub const PROFILE_VERSION: &str = "v1alpha1";
 }
 
 /// Services and virtual machines over clusters.

@@ -98,8 +98,8 @@ pub struct State {
     pub why: Option<String>,
     pub version: Option<String>,
     pub uid: Option<String>,
-    /// What it said of itself when it was first seen.
-    pub claims: Claims,
+    /// What it says of itself, once it was asked.
+    pub claims: Option<Claims>,
     pub last_seen: Option<Timestamp>,
 }
 
@@ -210,7 +210,7 @@ impl Fleet {
             why: None,
             version: None,
             uid: wanted.uid,
-            claims: Claims::default(),
+            claims: None,
             last_seen: None,
         };
         let member = Arc::new(Member {

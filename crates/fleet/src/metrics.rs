@@ -1,6 +1,7 @@
 //! What the fleet counts and measures. Labels are members and kinds, never objects.
 
 use std::fmt::{self, Write as _};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -75,7 +76,7 @@ pub struct Metrics {
     latency: Family<Member, Histogram, fn() -> Histogram>,
     watch_alive: Family<Watch, Gauge>,
     relists: Family<Watch, Counter>,
-    offline_seconds: Family<Member, Counter>,
+    offline_seconds: Family<Member, Counter<f64, AtomicU64>>,
     reachable: Family<Member, Gauge>,
     queue_depth: Family<Queued, Gauge>,
 }
@@ -138,7 +139,7 @@ impl Metrics {
     pub(crate) fn health(&self, member: &str, reachable: bool, offline_for: Duration) {
         let member = Member { member: member.into() };
         self.reachable.get_or_create(&member).set(reachable.into());
-        self.offline_seconds.get_or_create(&member).inc_by(offline_for.as_secs());
+        self.offline_seconds.get_or_create(&member).inc_by(offline_for.as_secs_f64());
     }
 
     /// Says how many keys wait in a role's queue.
@@ -173,7 +174,8 @@ mod tests {
         metrics.register(&mut registry);
         metrics.call("a", Outcome::Timeout);
         metrics.watch_alive("a", "pods", Timestamp::UNIX_EPOCH);
-        metrics.health("a", false, Duration::from_secs(7));
+        metrics.health("a", false, Duration::from_millis(6_500));
+        metrics.health("a", false, Duration::from_millis(750));
         let shown = |registry: &Registry| {
             let mut text = String::new();
             prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
@@ -183,7 +185,7 @@ mod tests {
         for expected in [
             "koinon_member_calls_total{member=\"a\",outcome=\"timeout\"} 1",
             "koinon_member_watch_alive_timestamp_seconds{member=\"a\",kind=\"pods\"} 0",
-            "koinon_member_offline_seconds_total{member=\"a\"} 7",
+            "koinon_member_offline_seconds_total{member=\"a\"} 7.25",
             "koinon_member_reachable{member=\"a\"} 0",
         ] {
             assert!(text.contains(expected), "{expected} in {text}");

@@ -4,15 +4,22 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use koinon_api::membership::Phase;
+use koinon_api::membership::{Claims, NETWORK_NAMESPACE, Phase};
 use tokio::time::Instant;
 
 use crate::fleet::{Fleet, Member, State};
 use crate::health::{Health, Probe};
 use crate::member::Seen;
 
-/// A version is asked for again after this many probes.
-const VERSION_EVERY: u32 = 30;
+/// What a member tells of itself is asked for again after this many probes, and whenever a connection to it failed.
+const PORTRAIT_EVERY: u32 = 30;
+
+/// What a member tells of itself, as far as it does.
+#[derive(Default)]
+struct Portrait {
+    version: Option<String>,
+    claims: Option<Claims>,
+}
 
 /// Probes a member for as long as it and the fleet are there.
 pub(crate) async fn probe(fleet: Weak<Fleet>, member: Arc<Member>) {
@@ -23,38 +30,39 @@ pub(crate) async fn probe(fleet: Weak<Fleet>, member: Arc<Member>) {
     };
     let mut health = Health::joining(start.elapsed());
     let mut probes = 0u32;
+    let mut noted = Instant::now();
     // The first look is at once; from then on every member has its own moment.
     let mut lag = thresholds.probe_every.mul_f64(share(member.name().as_str()));
     loop {
         let Some(fleet) = fleet.upgrade() else { return };
         let began = start.elapsed();
+        // A server that was away for a moment may be another version of itself.
+        let in_doubt = member.client.is_in_doubt();
         let result = fleet.look(&member).await;
         let before = health.phase;
         health = health.step(began, &result, &thresholds);
-        let came = before != Phase::Reachable && health.phase == Phase::Reachable;
         if before != Phase::Unreachable && health.phase == Phase::Unreachable {
             member.client.away(health.why.as_deref().unwrap_or("it does not answer"));
         }
-        let version = if result == Probe::Answered && (came || probes.is_multiple_of(VERSION_EVERY)) {
-            member.client.version().await
-        } else {
-            None
+        let came = before != Phase::Reachable && health.phase == Phase::Reachable;
+        let is_due = came || in_doubt || probes.is_multiple_of(PORTRAIT_EVERY);
+        let portrait = match result {
+            Probe::Answered if is_due => fleet.portray(&member).await,
+            _ => Portrait::default(),
         };
         probes = probes.wrapping_add(1);
-        fleet.note(&member, &health, &result, version);
+        fleet.note(&member, &health, &result, portrait);
+        let since = std::mem::replace(&mut noted, Instant::now());
+        let offline_for = if before == Phase::Unreachable { noted - since } else { Duration::ZERO };
+        fleet.metrics().health(member.name().as_str(), health.phase == Phase::Reachable, offline_for);
         let pause = health.next_probe(start.elapsed(), &thresholds);
         let pause = if health.why.is_none() { pause.saturating_sub(std::mem::take(&mut lag)) } else { pause };
-        let offline = health.phase == Phase::Unreachable;
-        let waiting = Instant::now();
         // Not held while waiting: a fleet that nobody uses any more ends.
-        let metrics = fleet.metrics().clone();
         drop(fleet);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = member.hurry.notified() => {}
         }
-        let offline_for = if offline { waiting.elapsed() } else { Duration::ZERO };
-        metrics.health(member.name().as_str(), health.phase == Phase::Reachable, offline_for);
     }
 }
 
@@ -87,7 +95,7 @@ impl Fleet {
         let claims = member.client.claims(namespace).await.map_err(Probe::Failed)?;
         match claims.id() {
             Some(id) if id == member.name().as_str() => {
-                member.state.write().claims = claims;
+                member.state.write().claims = Some(claims);
                 Ok(())
             }
             Some(id) => Err(Probe::Another(format!(
@@ -100,8 +108,15 @@ impl Fleet {
         }
     }
 
+    /// Has a member tell of itself. What it does not tell is as it was.
+    async fn portray(&self, member: &Member) -> Portrait {
+        let namespace = self.options.claims.as_deref().unwrap_or(NETWORK_NAMESPACE);
+        let (version, claims) = tokio::join!(member.client.version(), member.client.claims(namespace));
+        Portrait { version, claims: claims.ok() }
+    }
+
     /// Writes down what a probe found.
-    fn note(&self, member: &Member, health: &Health, result: &Probe, version: Option<String>) {
+    fn note(&self, member: &Member, health: &Health, result: &Probe, portrait: Portrait) {
         let now = self.clock().now();
         let changed = {
             let mut state = member.state.write();
@@ -114,7 +129,8 @@ impl Fleet {
             }
             state.phase = health.phase;
             state.why = health.why.clone();
-            state.version = version.or_else(|| state.version.take());
+            state.version = portrait.version.or_else(|| state.version.take());
+            state.claims = portrait.claims.or_else(|| state.claims.take());
             state.uid = member.client.uid();
             let visible = |state: &State| State { last_seen: None, ..state.clone() };
             visible(&before) != visible(&state)

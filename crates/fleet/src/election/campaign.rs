@@ -238,8 +238,7 @@ impl Campaign {
         }
         spec.holder_identity = Some(self.me.clone());
         spec.renew_time = Some(now);
-        spec.lease_duration_seconds =
-            Some(i32::try_from(self.timing.lease_duration.as_secs()).unwrap_or(i32::MAX).max(1));
+        spec.lease_duration_seconds = Some(self.timing.written_seconds());
         lease
     }
 

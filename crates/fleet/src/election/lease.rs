@@ -30,6 +30,12 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// The duration as a Lease says it, which is what the others wait for: in whole seconds, and never less than it is.
+    pub fn written_seconds(&self) -> i32 {
+        let up = u64::from(self.lease_duration.subsec_nanos() > 0);
+        i32::try_from(self.lease_duration.as_secs().saturating_add(up)).unwrap_or(i32::MAX).max(1)
+    }
+
     /// Says what is wrong with the times, if anything is.
     pub fn check(&self) -> Result<(), String> {
         if self.lease_duration <= self.renew_deadline {

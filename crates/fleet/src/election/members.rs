@@ -141,9 +141,7 @@ impl Elections {
     /// Gives every lease back.
     pub async fn end(&self) {
         let running = std::mem::take(&mut *self.running.write());
-        for running in running.into_values() {
-            running.end().await;
-        }
+        end_all(running.into_values()).await;
     }
 
     /// Contends where it should be contended, and only there.
@@ -161,8 +159,7 @@ impl Elections {
             });
             left.map(|(_, running)| running).collect()
         };
-        // Side by side: an unreachable one takes its time to end.
-        futures::future::join_all(left.into_iter().map(Running::end)).await;
+        end_all(left).await;
         let Some(me) = me else { return };
         for member in members {
             let known = self.running.read().contains_key(member.name());
@@ -204,6 +201,11 @@ impl Elections {
         });
         Running { member, me, leadership, end, task }
     }
+}
+
+/// Side by side: an unreachable one takes its time to end.
+async fn end_all(running: impl IntoIterator<Item = Running>) {
+    futures::future::join_all(running.into_iter().map(Running::end)).await;
 }
 
 impl Running {

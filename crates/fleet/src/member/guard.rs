@@ -64,6 +64,10 @@ impl Guard {
         self.identity.lock().doubt();
     }
 
+    pub(super) fn is_in_doubt(&self) -> bool {
+        !self.identity.lock().is_confirmed(Instant::now(), Duration::MAX)
+    }
+
     pub(super) fn expect(&self, uid: Option<String>) {
         self.identity.lock().expect(uid);
     }
@@ -81,6 +85,14 @@ impl Guard {
     pub(super) async fn admitted(&self) {
         // The sender lives as long as the guard, so this cannot fail.
         let _ = self.admits.subscribe().wait_for(|admits| *admits).await;
+    }
+
+    /// A call got no answer that helps.
+    fn failed(&self, pass: Pass, why: &str, away: Option<&Away>) {
+        self.circuit.lock().failed(pass, why);
+        let late = matches!(away, Some(Away::NoAnswer(_)));
+        self.metrics.call(self.member.as_str(), if late { Outcome::Timeout } else { Outcome::Failed });
+        self.doubt();
     }
 
     fn announce(&self) {
@@ -101,7 +113,11 @@ impl Guard {
         };
         let watch = is_watch(&request);
         let lasting = watch || request.method() != Method::GET;
-        self.verify(if lasting { self.limits.identity_fresh_for } else { Duration::MAX }, deadline).await?;
+        let within = if lasting { self.limits.identity_fresh_for } else { Duration::MAX };
+        if let Err(error) = self.verify(within, deadline).await {
+            attempt.unverified(&*error);
+            return Err(error);
+        }
         let sent = async {
             let response = self.pass(request).await?;
             // The body of a watch has no end; whoever reads it looks for signs of life. Errors do end.
@@ -267,14 +283,23 @@ impl Attempt<'_> {
                 guard.circuit.lock().failed(pass, &format!("it answered {}", response.status()));
                 guard.metrics.call(member, Outcome::Failed);
             }
-            Err(error) => {
-                guard.circuit.lock().failed(pass, &cause(error));
-                let late = matches!(Away::within(error), Some(Away::NoAnswer(_)));
-                guard.metrics.call(member, if late { Outcome::Timeout } else { Outcome::Failed });
-                guard.doubt();
-            }
+            Err(error) => guard.failed(pass, &cause(error), Away::within(error)),
         }
         guard.announce();
+    }
+
+    /// Who is there could not be found out, so nothing was sent.
+    fn unverified(mut self, error: &(dyn std::error::Error + 'static)) {
+        let Some(pass) = self.pass.take() else { return };
+        match error.downcast_ref::<Away>() {
+            // It answered, and that is what is wrong with it.
+            Some(Away::Another(_) | Away::Offline(_)) => {
+                self.guard.circuit.lock().abandoned(pass);
+                self.guard.metrics.call(self.guard.member.as_str(), Outcome::Offline);
+            }
+            away => self.guard.failed(pass, &cause(error), away),
+        }
+        self.guard.announce();
     }
 }
 

@@ -118,6 +118,11 @@ impl MemberClient {
         self.guard.uid()
     }
 
+    /// Whether a connection failed since it was last seen who is there.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.guard.is_in_doubt()
+    }
+
     /// Takes in that an open connection failed.
     pub(crate) fn doubt(&self) {
         self.guard.doubt();

@@ -23,6 +23,21 @@ use super::{Error, Whose};
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
 const ATTEMPTS: usize = 8;
 
+/// On a member's Secret: where it leads, so that who leaves can be logged in to once more after it was struck out.
+pub(super) const SERVER: &str = "koinon.dev/server";
+
+/// How to log in to which cluster.
+pub(super) struct Login<'a> {
+    pub(super) uid: &'a str,
+    pub(super) server: &'a str,
+    pub(super) data: &'a Value,
+}
+
+/// The name of a member's Secret, where a command made it.
+pub(super) fn secret_name(member: &str) -> String {
+    format!("member-{member}")
+}
+
 /// What a federation has written down about its members.
 pub(super) struct Books {
     client: Client,
@@ -93,17 +108,21 @@ impl Books {
         found.map_err(|error| Error::asked(Whose::Federation, "read the member's Secret", error))
     }
 
-    /// The member that a cluster is, by the UID that was written down when it joined.
+    /// The member that a cluster is, by the UID that was written down when it joined, or when a role first saw it.
     pub(super) async fn member_with(
         &self,
         federation: &Federation,
         uid: &str,
     ) -> Result<Option<String>, Error> {
+        let seen =
+            federation.status.as_ref().map(|status| status.member_status.as_slice()).unwrap_or_default();
         for member in &federation.spec.members {
+            let name = &member.cluster_id.value;
             let secret = self.secret(&member.secret).await?;
             let written = secret.as_ref().and_then(|secret| secret.annotations().get(CLUSTER_UID));
-            if written.is_some_and(|written| written == uid) {
-                return Ok(Some(member.cluster_id.value.clone()));
+            let seen = || seen.iter().find(|one| one.cluster_id == *name)?.uid.as_ref();
+            if written.or_else(seen).is_some_and(|written| written == uid) {
+                return Ok(Some(name.clone()));
             }
         }
         Ok(None)
@@ -113,8 +132,7 @@ impl Books {
     pub(super) async fn keep_secret(
         &self,
         name: &str,
-        uid: &str,
-        data: &Value,
+        login: Login<'_>,
         labels: &Value,
     ) -> Result<(), Error> {
         let mut secret = json!({
@@ -122,9 +140,9 @@ impl Books {
             "metadata": {
                 "name": name, "namespace": KOINON_NAMESPACE,
                 "labels": {"app.kubernetes.io/managed-by": "koinon"},
-                "annotations": {CLUSTER_UID: uid},
+                "annotations": {CLUSTER_UID: login.uid, SERVER: login.server},
             },
-            "stringData": data,
+            "stringData": login.data,
         });
         for (label, value) in labels.as_object().into_iter().flatten() {
             secret["metadata"]["labels"][label] = value.clone();

@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::books::{Books, uid};
+use super::books::{Books, Login, secret_name, uid};
 use super::{Error, Whose};
 
 /// On the Secret of a member that was enlisted, rather than joined by somebody.
@@ -40,27 +40,24 @@ pub async fn enlist(federation: &Client, recruits: &[Recruit]) -> Result<(), Err
         .map(|recruit| async move {
             let theirs = uid(&recruit.client).await;
             let theirs = theirs.map_err(|error| Error::unreachable(&recruit.server, error))?;
-            let name = secret_name(&recruit.name);
+            let name = secret_name(recruit.name.as_str());
             let before = known.iter().find(|secret| secret.name_any() == name);
             if before.is_some_and(|before| is_as(before, recruit, &theirs)) {
                 return Ok(());
             }
-            books.keep_secret(&name, &theirs, &recruit.login, &json!({ENLISTED: "true"})).await
+            let login = Login { uid: &theirs, server: &recruit.server, data: &recruit.login };
+            books.keep_secret(&name, login, &json!({ENLISTED: "true"})).await
         })
         .buffer_unordered(AT_ONCE)
         .try_collect::<()>()
         .await?;
-    let names: BTreeSet<_> = recruits.iter().map(|recruit| secret_name(&recruit.name)).collect();
+    let names: BTreeSet<_> = recruits.iter().map(|recruit| secret_name(recruit.name.as_str())).collect();
     let gone: Vec<&Secret> = secrets.iter().filter(|secret| !names.contains(&secret.name_any())).collect();
     books.change(|members| revise(members, recruits, &gone)).await?;
     for secret in gone {
         books.drop_secret(secret).await?;
     }
     Ok(())
-}
-
-fn secret_name(member: &ClusterId) -> String {
-    format!("member-{member}")
 }
 
 fn is_as(secret: &Secret, recruit: &Recruit, uid: &str) -> bool {
@@ -79,7 +76,7 @@ fn revise(members: &mut Vec<MemberCluster>, recruits: &[Recruit], gone: &[&Secre
         let entry = MemberCluster {
             cluster_id: Claimed { name: None, value: recruit.name.to_string() },
             server: recruit.server.clone(),
-            secret: secret_name(&recruit.name),
+            secret: secret_name(recruit.name.as_str()),
         };
         match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
             Some(known) => *known = entry,

@@ -4,21 +4,17 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use koinon_api::membership::{ClusterId, KOINON_NAMESPACE};
+use koinon_api::membership::{CLUSTER_UID, ClusterId, KOINON_NAMESPACE};
 use koinon_control::call::{self, within_deadline};
-use kube::api::PostParams;
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::books::{Books, apply, uid};
+use super::books::{Books, Login, apply, secret_name, uid};
+use super::token::{self, Account};
 use super::{Error, Whose, rbac};
 use crate::member::Credentials;
 
-/// Whoever joins does not come back to renew it; `unjoin` and a new `join` do.
-const TOKEN_LASTS: i64 = 10 * 365 * 24 * 3600;
 /// A server may need a moment until it knows an account that was just made.
 const TOKEN_WORKS_WITHIN: Duration = Duration::from_secs(20);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -93,8 +89,8 @@ pub async fn join(
     if own == theirs {
         return Err(Error::Itself);
     }
-    let secret = format!("member-{name}");
-    check_free(&books, name, &secret, &theirs).await?;
+    let secret = secret_name(name.as_str());
+    check_free(&books, name, &theirs).await?;
     check_unbound(candidate, &own, name).await?;
 
     books.open().await?;
@@ -108,32 +104,39 @@ pub async fn join(
         None => false,
     };
     if !works {
-        let token = token(candidate, &account).await?;
+        let token = token::get(&candidate.client, &account, &mut progress).await;
+        let token = token.map_err(|error| error.at(&candidate.server))?;
         progress("checking that the federation can log in");
         let credentials = credentials(candidate, &token);
         wait_until_seen(&credentials, &theirs).await?;
-        books.keep_secret(&secret, &theirs, &candidate.login(&token), &json!({})).await?;
+        let login = Login { uid: &theirs, server: &candidate.server, data: &candidate.login(&token) };
+        books.keep_secret(&secret, login, &json!({})).await?;
     }
     let entered = books.enter(name, &candidate.server, &secret).await?;
     Ok(if entered || !works { Joined::New } else { Joined::Already })
 }
 
 /// Neither the name nor the cluster may be in the federation as something else.
-async fn check_free(books: &Books, name: &ClusterId, secret: &str, theirs: &str) -> Result<(), Error> {
+async fn check_free(books: &Books, name: &ClusterId, theirs: &str) -> Result<(), Error> {
     let Some(federation) = books.federation().await? else { return Ok(()) };
     match books.member_with(&federation, theirs).await? {
         Some(known) if known == name.as_str() => return Ok(()),
         Some(known) => return Err(Error::SameCluster { known }),
         None => {}
     }
-    let is_taken = federation.spec.members.iter().any(|one| one.cluster_id.value == name.as_str());
-    if !is_taken {
-        return Ok(());
-    }
+    let named = federation.spec.members.iter().find(|one| one.cluster_id.value == name.as_str());
+    let Some(entry) = named else { return Ok(()) };
     // An entry by hand that nobody can log in with yet waits for exactly this.
-    match books.secret(secret).await? {
-        None => Ok(()),
-        Some(_) => Err(Error::NameTaken { name: name.clone() }),
+    let Some(secret) = books.secret(&entry.secret).await? else { return Ok(()) };
+    let taken = || Error::NameTaken { name: name.clone() };
+    if secret.annotations().contains_key(CLUSTER_UID) {
+        return Err(taken());
+    }
+    // Nobody has written down yet which cluster it is: it can say so itself.
+    let credentials = Credentials::from_secret(&entry.server, &secret).map_err(|_| taken())?;
+    match see(&credentials).await {
+        Ok(seen) if seen == theirs => Ok(()),
+        _ => Err(taken()),
     }
 }
 
@@ -150,8 +153,8 @@ async fn check_unbound(candidate: &Candidate, own: &str, name: &ClusterId) -> Re
     }
 }
 
-/// Makes the account by which the federation works in the member; gives its name.
-async fn admit(candidate: &Candidate, own: &str, name: &ClusterId) -> Result<String, Error> {
+/// Makes the account by which the federation works in the member.
+async fn admit(candidate: &Candidate, own: &str, name: &ClusterId) -> Result<Account, Error> {
     let asked = |what: &'static str| {
         let whose = Whose::Member(name.clone());
         move |error| Error::asked(whose, what, error)
@@ -164,19 +167,7 @@ async fn admit(candidate: &Candidate, own: &str, name: &ClusterId) -> Result<Str
     apply(&candidate.client, &rbac::role(&owner)).await.map_err(asked("make a ClusterRole"))?;
     let account =
         apply(&candidate.client, &rbac::account(&owner)).await.map_err(asked("make a ServiceAccount"))?;
-    Ok(account.name_any())
-}
-
-async fn token(candidate: &Candidate, account: &str) -> Result<String, Error> {
-    let api: Api<ServiceAccount> = Api::namespaced(candidate.client.clone(), KOINON_NAMESPACE);
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec { expiration_seconds: Some(TOKEN_LASTS), ..TokenRequestSpec::default() }),
-        ..TokenRequest::default()
-    };
-    let made = within_deadline(api.create_token_request(account, &PostParams::default(), &request)).await;
-    let made = made.map_err(|error| Error::unreachable(&candidate.server, error))?;
-    let token = made.status.and_then(|status| status.token);
-    token.ok_or_else(|| Error::Login("the server made no token for it".into()))
+    Ok(Account { name: account.name_any(), owner })
 }
 
 fn credentials(candidate: &Candidate, token: &str) -> Credentials {

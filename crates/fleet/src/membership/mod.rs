@@ -16,6 +16,8 @@ mod list;
 pub mod profile;
 pub mod rbac;
 pub mod status;
+mod token;
+mod wait;
 
 use koinon_api::membership::ClusterId;
 use koinon_control::call;
@@ -27,6 +29,7 @@ pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};
 pub use list::{Row, list};
+pub use wait::{Reach, until_reached};
 
 /// Why a command about members failed, in one sentence.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,8 @@ use super::status::seconds;
 use crate::fleet::State;
 
 const MANAGER_LABEL: &str = "x-k8s.io/cluster-manager";
+/// The property that tells which cluster it is, whatever it claims.
+const UID: &str = "koinon.dev/cluster-uid";
 
 /// What to do so that the profiles tell of the members.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,10 +106,15 @@ fn status(now: Timestamp, before: Option<&ProfileStatus>, state: &State) -> Prof
     };
     let conditions =
         vec![condition("ControlPlaneHealthy", (healthy, reason, message)), condition("Joined", joined)];
-    let claimed = state.claims.all().into_iter().filter(|(_, value)| !value.is_empty());
     let property = |(name, value): (&str, &str)| Property { name: name.into(), value: value.into() };
-    let mut properties: Vec<_> = claimed.map(property).collect();
-    properties.extend(state.uid.as_deref().map(|uid| property(("koinon.dev/cluster-uid", uid))));
+    let mut properties: Vec<_> = match &state.claims {
+        Some(claims) => {
+            claims.all().into_iter().filter(|(_, value)| !value.is_empty()).map(property).collect()
+        }
+        // It was not asked, or did not say: what it said before stands.
+        None => before.properties.into_iter().filter(|property| property.name != UID).collect(),
+    };
+    properties.extend(state.uid.as_deref().map(|uid| property((UID, uid))));
     let mut version = before.version;
     version.kubernetes = state.version.clone().or(version.kubernetes);
     ProfileStatus { conditions, version, properties }
@@ -115,7 +122,7 @@ fn status(now: Timestamp, before: Option<&ProfileStatus>, state: &State) -> Prof
 
 #[cfg(test)]
 mod tests {
-    use koinon_api::membership::Claims;
+    use koinon_api::membership::{Claims, ClusterClaim};
 
     use super::*;
 
@@ -126,9 +133,30 @@ mod tests {
             why: (phase == Phase::Unreachable).then(|| "no answer".into()),
             version: (phase == Phase::Reachable).then(|| "v1.36.3".into()),
             uid: Some("u".into()),
-            claims: Claims::default(),
+            claims: None,
             last_seen: None,
         }
+    }
+
+    #[test]
+    fn claims_become_properties_and_stay_while_nobody_hears_them() {
+        let claim = |name: &str, value: &str| {
+            let claim = serde_json::json!({"metadata": {"name": name}, "value": value});
+            serde_json::from_value::<ClusterClaim>(claim).unwrap()
+        };
+        let claims = Claims::of(&[claim("region", "eu"), claim("id.k8s.io", "a")]);
+        let told = |before: Option<&ProfileStatus>, claims| {
+            let state = State { claims, ..state(Phase::Reachable) };
+            status(Timestamp::UNIX_EPOCH, before, &state)
+        };
+        let shown = |status: &ProfileStatus| {
+            let each = status.properties.iter().map(|one| format!("{}={}", one.name, one.value));
+            each.collect::<Vec<_>>().join(" ")
+        };
+        let first = told(None, Some(claims));
+        assert_eq!(shown(&first), "id.k8s.io=a region=eu koinon.dev/cluster-uid=u");
+        assert_eq!(told(Some(&first), None), first);
+        assert_eq!(shown(&told(Some(&first), Some(Claims::default()))), "koinon.dev/cluster-uid=u");
     }
 
     /// Does what the plan says, as an API server would.

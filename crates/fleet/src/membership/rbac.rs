@@ -1,6 +1,6 @@
 //! What a federation may do in a member: what its role needs, and nothing else.
 
-use koinon_api::membership::KOINON_NAMESPACE;
+use koinon_api::membership::{GROUP, KOINON_NAMESPACE};
 use serde_json::{Value, json};
 
 /// The ClusterRole, its binding and the ServiceAccount that stand for a federation in a member.
@@ -19,6 +19,8 @@ pub fn rules() -> Value {
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch", "create"]},
         {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        // What the cluster says of itself is shown in its ClusterProfile.
+        {"apiGroups": [GROUP], "resources": ["clusterclaims"], "verbs": ["get", "list"]},
         // So that it can go as it came: everything else here belongs to the binding and goes with it.
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings"],
          "resourceNames": [NAME], "verbs": ["get", "delete"]},
@@ -53,6 +55,15 @@ pub(super) fn account(owner: &Value) -> Value {
     let mut metadata = metadata(owner);
     metadata["namespace"] = KOINON_NAMESPACE.into();
     json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": false})
+}
+
+/// A token of the account that the cluster makes, and that does not end.
+pub(super) fn token(name: &str, account: &str, owner: &Value) -> Value {
+    let mut metadata = metadata(owner);
+    metadata["name"] = name.into();
+    metadata["namespace"] = KOINON_NAMESPACE.into();
+    metadata["annotations"] = json!({"kubernetes.io/service-account.name": account});
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": metadata})
 }
 
 /// That something belongs to the binding with this UID.

@@ -16,8 +16,8 @@ pub struct Lead {
     pub leader: Option<String>,
 }
 
-/// The status that the Federation should have. A member that this process has not heard of yet keeps what was
-/// said of it before: a restart is no news.
+/// The status that the Federation should have. A member that this process has not made up its mind about yet keeps
+/// what was said of it before, also where a first probe failed: a restart is no news.
 pub fn status(
     federation: &Federation,
     formation: &Formation,
@@ -30,8 +30,10 @@ pub fn status(
         let lead = leads.get(id.as_str()).cloned().unwrap_or_default();
         let now = states.get(id.as_str());
         let said = match (known, now) {
-            (Some(known), Some(now)) if now.phase == Phase::Joining && now.why.is_none() => known.clone(),
             (Some(known), None) => known.clone(),
+            (Some(known), Some(now)) if now.phase == Phase::Joining && known.status != Phase::Joining => {
+                known.clone()
+            }
             (known, Some(now)) => member(id, known, now),
             (None, None) => joining(id),
         };
@@ -130,8 +132,6 @@ pub(crate) fn seconds(time: Timestamp) -> Time {
 
 #[cfg(test)]
 mod tests {
-    use koinon_api::membership::Claims;
-
     use super::*;
     use crate::membership::formation::{Entry, Way};
 
@@ -155,7 +155,7 @@ mod tests {
             why: why.map(Into::into),
             version: Some("v1".into()),
             uid: Some("u".into()),
-            claims: Claims::default(),
+            claims: None,
             last_seen: None,
         }
     }
@@ -186,9 +186,10 @@ mod tests {
         assert_eq!(render(&first), "a Reachable 10 -, b Unreachable 20 gone");
         assert_eq!((first.cluster_id.as_deref(), first.reachable.as_deref()), (Some("a"), Some("1/2")));
         federation.status = Some(first.clone());
-        // Nothing is known yet; then the members are heard of; then they are as they were.
+        // Nothing is known yet; then a first probe fails; then they are as they were.
         for (a, b) in [
             (state(Phase::Joining, 30, None), state(Phase::Joining, 30, None)),
+            (state(Phase::Joining, 30, Some("no answer")), state(Phase::Joining, 30, Some("no answer"))),
             (state(Phase::Reachable, 31, None), state(Phase::Unreachable, 61, Some("gone"))),
         ] {
             states = [(id("a"), a), (id("b"), b)].into();

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use koinon_api::membership::{ClusterProfile, Federation, KOINON_NAMESPACE, Phase};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use koinon_api::membership::{Claimed, ClusterProfile, Federation, KOINON_NAMESPACE, MemberCluster, Phase};
 use koinon_apiserver::auth::kubeconfig::{Entry, Login, render};
 use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
@@ -12,7 +18,7 @@ use koinon_apiserver::serve::{Options, Server, listen};
 use koinon_fleet::membership::controller::{Controller, Kind};
 use koinon_fleet::membership::{Candidate, Joined, Recruit, enlist, join, leave, list};
 use koinon_fleet::{Fleet, Metrics};
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use tokio::net::TcpListener;
@@ -29,8 +35,39 @@ struct Served {
     task: JoinHandle<()>,
 }
 
+/// A server that lets no token live longer than an hour, as those of some clouds.
+async fn cap(request: Request, next: Next) -> Response {
+    let is_token = request.uri().path().ends_with("/token");
+    let answer = next.run(request).await;
+    if !is_token {
+        return answer;
+    }
+    let (head, body) = answer.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let mut made: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    made["spec"]["expirationSeconds"] = 3600.into();
+    let mut answer = Response::from_parts(head, axum::body::Body::from(made.to_string()));
+    answer.headers_mut().remove("content-length");
+    answer
+}
+
+async fn token_of(client: &Client) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), KOINON_NAMESPACE);
+    let request = TokenRequest::default();
+    let made = accounts.create_token_request("koinon-member", &Default::default(), &request).await.unwrap();
+    made.status.and_then(|status| status.token).unwrap()
+}
+
 impl Served {
     async fn start() -> Served {
+        Served::with(|router| router).await
+    }
+
+    async fn capping_tokens() -> Served {
+        Served::with(|router| router.layer(axum::middleware::from_fn(cap))).await
+    }
+
+    async fn with(change: impl FnOnce(Router) -> Router) -> Served {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let context = Context::real();
@@ -50,7 +87,8 @@ impl Served {
         let read = Kubeconfig::from_yaml(&kubeconfig).unwrap();
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
         let tls = authority.server_config().unwrap();
-        let task = tokio::spawn(listen::serve(listener, tls, server.router(), std::future::pending()));
+        let task =
+            tokio::spawn(listen::serve(listener, tls, change(server.router()), std::future::pending()));
         Served { client: Client::try_from(config.clone()).unwrap(), config, kubeconfig, task }
     }
 
@@ -176,6 +214,90 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
     let left = leave(&federation.client, "a").await.unwrap();
     assert!(left.behind.is_some_and(|why| why.contains("refused")));
     assert_eq!(list(&federation.client).await.unwrap(), Vec::new());
+}
+
+#[tokio::test]
+async fn members_by_hand_are_recognised_and_not_replaced() {
+    let (federation, a, b) = (Served::start().await, Served::start().await, Served::start().await);
+    joined(&federation, "first", &b).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let creds =
+        serde_json::json!({"metadata": {"name": "creds"}, "stringData": {"kubeconfig": a.kubeconfig}});
+    secrets.create(&Default::default(), &serde_json::from_value(creds).unwrap()).await.unwrap();
+    let api: Api<Federation> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let mut by_hand = api.get("federation").await.unwrap();
+    let server = a.config.cluster_url.to_string();
+    by_hand.spec.members.push(MemberCluster {
+        cluster_id: Claimed { name: None, value: "a".into() },
+        server: server.clone(),
+        secret: "creds".into(),
+    });
+    api.replace("federation", &Default::default(), &by_hand).await.unwrap();
+    let other = Served::start().await;
+    let error = joined(&federation, "a", &other).await.unwrap_err();
+    assert!(error.starts_with("there is a member a already, and it is another cluster"), "{error}");
+    // The same cluster is let in properly.
+    assert_eq!(joined(&federation, "a", &a).await, Ok(Joined::New));
+    assert_eq!(joined(&federation, "a", &a).await, Ok(Joined::Already));
+
+    // A role saw who it is: no second name for it.
+    let mut by_hand = api.get("federation").await.unwrap();
+    for member in &mut by_hand.spec.members {
+        member.secret = "creds".into();
+    }
+    by_hand.spec.members.retain(|member| member.cluster_id.value == "a");
+    let mut by_hand = api.replace("federation", &Default::default(), &by_hand).await.unwrap();
+    let uid = kube::Api::<Namespace>::all(a.client.clone()).get("kube-system").await.unwrap().uid();
+    let seen = serde_json::json!({"clusterID": "a", "status": "Reachable", "uid": uid, "isLeader": false});
+    let status = by_hand.status.get_or_insert_default();
+    status.member_status = vec![serde_json::from_value(seen).unwrap()];
+    api.replace_status("federation", &Default::default(), &by_hand).await.unwrap();
+    let error = joined(&federation, "second", &a).await.unwrap_err();
+    assert_eq!(error, "this cluster is a member already, under the name a");
+}
+
+#[tokio::test]
+async fn a_leave_that_was_cut_off_is_taken_up_again() {
+    let (federation, a) = (Served::start().await, Served::start().await);
+    joined(&federation, "a", &a).await.unwrap();
+    let api: Api<Federation> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
+    let mut struck = api.get("federation").await.unwrap();
+    struck.spec.members.clear();
+    api.replace("federation", &Default::default(), &struck).await.unwrap();
+    assert_eq!(leave(&federation.client, "a").await.unwrap().behind, None);
+    assert!(secret(&federation, "member-a").await.is_none());
+    let bindings: Api<ClusterRoleBinding> = Api::all(a.client.clone());
+    assert!(bindings.get_opt("koinon-member").await.unwrap().is_none());
+    let error = leave(&federation.client, "a").await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no member a: there are none");
+}
+
+#[tokio::test]
+async fn a_member_whose_tokens_end_early_gives_one_that_does_not() {
+    let (federation, a) = (Served::start().await, Served::capping_tokens().await);
+    // As the token controller of a cluster does.
+    let (client, filled) = (a.client.clone(), a.client.clone());
+    let controller = tokio::spawn(async move {
+        let secrets: Api<Secret> = Api::namespaced(client, KOINON_NAMESPACE);
+        loop {
+            if let Ok(Some(_)) = secrets.get_opt("koinon-member-token").await {
+                let token = token_of(&filled).await;
+                let data = serde_json::json!({"stringData": {"token": token}});
+                secrets
+                    .patch("koinon-member-token", &PatchParams::default(), &Patch::Merge(data))
+                    .await
+                    .unwrap();
+                return token;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let mut said = Vec::new();
+    let name = id("a");
+    join(&federation.client, &name, &a.candidate(), |step| said.push(step.to_owned())).await.unwrap();
+    assert!(said.iter().any(|step| step.contains("tokens end early")), "{said:?}");
+    let kept = secret(&federation, "member-a").await.unwrap().data.unwrap().remove("token").unwrap();
+    assert_eq!(String::from_utf8(kept.0).unwrap(), controller.await.unwrap());
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use koinon_fleet::health::Thresholds;
 use koinon_fleet::member::{Away, Failure};
-use koinon_fleet::{Link, Phase, Wanted};
+use koinon_fleet::{Link, Options, Phase, Wanted};
 use tokio::time::Instant;
 
 use crate::harness::{Cluster, Mode, World, id, write};
@@ -32,6 +33,21 @@ async fn a_silent_member_costs_its_own_callers_a_while_and_then_nothing() {
     world["b"].wire.set(Mode::Up);
     world.until_reachable().await;
     write(&world, "b", "x").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_do_not_get_to_know_who_is_there_have_failed_too() {
+    let thresholds = Thresholds { probe_every: Duration::from_secs(3600), ..Thresholds::default() };
+    let world = World::with(&["a"], Options { thresholds, ..Options::default() }).await;
+    world.until_reachable().await;
+    world["a"].wire.set(Mode::Silent);
+    for attempt in 0..3 {
+        let error = write(&world, "a", "x").await.unwrap_err();
+        assert!(matches!(error.failure, Failure::Away(Away::NoAnswer(_))), "{attempt}: {error}");
+    }
+    // No probe had a part in this, and still nobody waits any more.
+    let error = write(&world, "a", "x").await.unwrap_err();
+    assert!(matches!(error.failure, Failure::Away(Away::Offline(_))), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -143,8 +143,10 @@ async fn at_rest_there_are_probes_and_watches_and_nothing_else() {
     let seconds = start.elapsed().as_secs() as usize;
     assert!((seconds / 60..=seconds / 40 + 1).contains(&watches), "{watches} watches");
     assert!(probes <= seconds / 10 + 1, "{probes} probes");
-    let versions = requests.iter().filter(|one| one.ends_with("/version")).count();
-    assert_eq!(requests.len(), watches + probes + versions, "{requests:#?}");
+    let tells = |one: &&String| one.ends_with("/version") || one.ends_with("/clusterclaims");
+    let portraits = requests.iter().filter(tells).count();
+    assert!(portraits <= 2 * (probes / 30 + 1), "{portraits} questions about itself");
+    assert_eq!(requests.len(), watches + probes + portraits, "{requests:#?}");
     assert_eq!(*world.fleet.changes().borrow(), changes, "nobody is told of anything");
     assert_eq!(world["a"].wire.writes(), Vec::<String>::new());
 }

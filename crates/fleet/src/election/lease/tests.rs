@@ -86,6 +86,14 @@ fn times_that_could_give_two_leaders_are_refused() {
     }
 }
 
+#[test]
+fn others_never_wait_less_than_the_lease_lasts() {
+    for (milliseconds, written) in [(100, 1), (1000, 1), (1001, 2), (1900, 2), (30_000, 30)] {
+        let timing = Timing { lease_duration: Duration::from_millis(milliseconds), ..Timing::default() };
+        assert_eq!(timing.written_seconds(), written, "{milliseconds} ms");
+    }
+}
+
 // === A server, some contenders whose clocks differ, and a network that fails, in simulated time ===
 
 /// One contender's circumstances.
