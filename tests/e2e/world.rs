@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::engine::{self, Build, Engine, Running};
 use crate::kubectl::{self, Said};
@@ -28,9 +28,12 @@ pub(crate) struct World {
     engine: Engine,
     kubectl: Option<PathBuf>,
     folder: TempDir,
-    clusters: Mutex<BTreeMap<String, (Running, Arc<Cluster>)>>,
+    /// Each starts when it is first asked for, whoever else starts at that moment.
+    clusters: Mutex<BTreeMap<String, Arc<OnceCell<Started>>>>,
     league: Mutex<Option<Arc<League>>>,
 }
+
+type Started = (Running, Arc<Cluster>);
 
 /// One cluster.
 pub(crate) struct Cluster {
@@ -82,21 +85,13 @@ impl World {
     }
 
     async fn cluster_of(&self, name: &str, build: Build) -> anyhow::Result<Arc<Cluster>> {
-        let mut clusters = self.clusters.lock().await;
-        if let Some((_, cluster)) = clusters.get(name) {
-            return Ok(cluster.clone());
-        }
-        let (running, cluster) = self.own_cluster(name, build).await?;
-        clusters.insert(name.to_owned(), (running, cluster.clone()));
-        Ok(cluster)
+        let place = self.clusters.lock().await.entry(name.to_owned()).or_default().clone();
+        let (_, cluster) = place.get_or_try_init(|| self.own_cluster(name, build)).await?;
+        Ok(cluster.clone())
     }
 
     /// A cluster that only its scenario knows, which also stops it; it can then be started again from what it kept.
-    pub(crate) async fn own_cluster(
-        &self,
-        name: &str,
-        build: Build,
-    ) -> anyhow::Result<(Running, Arc<Cluster>)> {
+    pub(crate) async fn own_cluster(&self, name: &str, build: Build) -> anyhow::Result<Started> {
         let running = self.engine.start(name, build, self.folder.path()).await?;
         let options = KubeConfigOptions::default();
         let config = Kubeconfig::read_from(&running.kubeconfig).context("the kubeconfig")?;
@@ -138,8 +133,8 @@ impl World {
             let _ = league.stop_role().await;
         }
         let clusters = std::mem::take(&mut *self.clusters.lock().await);
-        for (running, _) in clusters.into_values() {
-            running.stop().await;
+        for started in clusters.into_values().filter_map(Arc::into_inner).filter_map(OnceCell::into_inner) {
+            started.0.stop().await;
         }
     }
 }

@@ -72,6 +72,14 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) spreading: Spreading,
     #[command(flatten)]
+    pub(crate) election: run::Election,
+    #[command(flatten)]
+    pub(crate) services: run::ServiceFlags,
+    #[command(flatten)]
+    pub(crate) policies: run::PolicyFlags,
+    #[command(flatten)]
+    pub(crate) pace: run::Pace,
+    #[command(flatten)]
     pub(crate) nodes: Nodes,
 }
 

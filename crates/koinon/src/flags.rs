@@ -60,7 +60,7 @@ impl Nodes {
 #[command(next_help_heading = "Health of members")]
 pub(crate) struct Health {
     /// How often each member is asked whether it is there
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
     probe_every: Duration,
     /// A member that fails for so long is offline
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
@@ -91,7 +91,7 @@ pub(crate) struct Spreading {
     #[arg(long, value_name = "N|P%", default_value = "25%")]
     max_surge: Surge,
     /// What a member refused is tried again after this long; after the second time its replicas go elsewhere
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
     retry_refused: Duration,
 }
 
@@ -147,6 +147,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| wrong())
 }
 
+/// A duration that is not nothing: what is done so often would else be done without pause.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it must be longer than nothing".into()),
+        time => Ok(time),
+    }
+}
+
+/// Flags that do not fit together, in one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BadUsage(pub(crate) String);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +174,7 @@ mod tests {
         for text in ["", "soon", "5", "-3s"] {
             assert!(duration(text).is_err(), "{text}");
         }
+        assert!(some_time("1ms").is_ok() && some_time("0s").is_err());
     }
 
     #[test]

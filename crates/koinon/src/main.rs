@@ -41,7 +41,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("koinon: {}", sentence(&error));
-            if error.is::<plan::BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            let is_usage = error.is::<plan::BadInput>() || error.is::<flags::BadUsage>();
+            if is_usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

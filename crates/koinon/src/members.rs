@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
-use koinon_fleet::membership::{self, Candidate, Joined, Row};
+use koinon_fleet::membership::{self, Candidate, Joined, Reach, Row};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
@@ -59,9 +59,18 @@ pub(crate) async fn join(args: Join) -> anyhow::Result<()> {
     let config = config(Some(&args.member_kubeconfig), args.member_context.as_deref()).await?;
     let candidate = Candidate::new(config)?;
     let name = args.name;
-    match membership::join(&federation, &name, &candidate, |step| eprintln!("{step}")).await? {
+    let progress = |step: &str| eprintln!("{step}");
+    let joined = membership::join(&federation, &name, &candidate, progress).await?;
+    let reach = membership::until_reached(&federation, &name, progress).await?;
+    if let Reach::Away(why) = reach {
+        anyhow::bail!("cluster {name} is a member now, but the federation does not reach it: {why}");
+    }
+    match joined {
         Joined::New => println!("cluster {name} joined"),
         Joined::Already => println!("cluster {name} is a member already; nothing changed"),
+    }
+    if reach == Reach::Unnoted {
+        eprintln!("nobody works with the federation's members at the moment: koinon run workloads does");
     }
     Ok(())
 }

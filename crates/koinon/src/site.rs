@@ -110,6 +110,33 @@ impl Site {
         Router::new().fallback(federated).with_state(self.clone())
     }
 
+    /// The API as a program beside the cluster reaches it, whatever becomes of the wire.
+    pub(crate) fn from_beside(self: &Arc<Self>) -> Router {
+        let site = self.clone();
+        let answer = move |request: Request| {
+            let site = site.clone();
+            async move { site.answer(request, |running| running.trusted.clone()).await }
+        };
+        Router::new().fallback(answer)
+    }
+
+    /// The API as a member reaches it, over the member's wire.
+    pub(crate) fn from_member(self: &Arc<Self>, member: &Site) -> Router {
+        let (site, wire) = (self.clone(), member.wire.clone());
+        let answer = move |request: Request| {
+            let (site, wire) = (site.clone(), wire.clone());
+            async move { site.carried(&wire, request).await }
+        };
+        Router::new().fallback(answer)
+    }
+
+    async fn carried(self: Arc<Self>, wire: &Arc<Wire>, request: Request) -> Response {
+        let call = async move |request: http::Request<Body>| {
+            Ok(self.answer(request, |running| running.trusted.clone()).await)
+        };
+        wire.carry(request, call).await
+    }
+
     async fn answer(&self, request: Request, door: fn(&Running) -> Router) -> Response {
         let router = self.running.read().as_ref().map(door);
         match router {
@@ -136,8 +163,5 @@ async fn public(State(site): State<Arc<Site>>, request: Request) -> Response {
 
 async fn federated(State(site): State<Arc<Site>>, request: Request) -> Response {
     let wire = site.wire.clone();
-    wire.carry(request, async move |request: http::Request<Body>| {
-        Ok(site.answer(request, |running| running.trusted.clone()).await)
-    })
-    .await
+    site.carried(&wire, request).await
 }

@@ -28,10 +28,10 @@ impl Guard {
         Ok(Guard { shell, pipe, id: None })
     }
 
-    /// Stops a process that we started.
+    /// Stops a process that we started. One that a failed scenario left frozen hears nothing until it is thawed.
     pub(super) fn process(id: u32) -> anyhow::Result<Guard> {
         let gone = format!("while kill -0 {id} 2>/dev/null; do sleep 0.05; done");
-        Ok(Guard { id: Some(id), ..Guard::new(&format!("kill {id} && {gone}"))? })
+        Ok(Guard { id: Some(id), ..Guard::new(&format!("kill -CONT {id} && kill {id} && {gone}"))? })
     }
 
     pub(super) async fn stop(mut self) {

@@ -47,6 +47,15 @@ async fn bad_input(_: Arc<World>) -> anyhow::Result<()> {
         (&["cluster", "--name", "a", "--nodes", "0"], 2, "koinon cluster --bare"),
         (&["cluster"], 2, "--name"),
         (&["up", "--listen", "here"], 2, "--listen"),
+        (&["up", "--probe-every", "0s"], 2, "it must be longer than nothing"),
+        (&["up", "--lease-duration", "5s"], 2, "--lease-duration must be longer than --renew-deadline"),
+        (
+            &["run", "network", "--retry-period", "1m"],
+            2,
+            "--renew-deadline must be longer than --retry-period",
+        ),
+        (&["run", "workloads", "--lease-duration", "1s"], 2, "--lease-duration must be longer"),
+        (&["run", "sync", "--cloud-kubeconfig", "x", "--resync", "0s"], 2, "it must be longer than nothing"),
         (&["lab", "delay", "a", "soon"], 2, "write it like 200ms"),
         (&["lab", "stop", "a", "--data", "/nowhere/at/all"], 1, "no `koinon up` runs with the data folder"),
     ];
@@ -59,14 +68,14 @@ async fn bad_input(_: Arc<World>) -> anyhow::Result<()> {
 }
 
 /// A running `koinon up`.
-struct Up {
+pub(super) struct Up {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     ready: String,
 }
 
 impl Up {
-    async fn start(data: &Path, more: &[&str]) -> anyhow::Result<Up> {
+    pub(super) async fn start(data: &Path, more: &[&str]) -> anyhow::Result<Up> {
         let mut child = Command::new(koinon())
             .args(["up", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -86,7 +95,7 @@ impl Up {
     }
 
     /// Ends it as a user does with Ctrl-C; it must end well.
-    async fn interrupt(mut self) -> anyhow::Result<()> {
+    pub(super) async fn interrupt(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("it has ended")?;
         let sent = Command::new("kill").args(["-INT", &id.to_string()]).status().await?;
         ensure!(sent.success(), "the signal was sent");
@@ -97,7 +106,7 @@ impl Up {
     }
 }
 
-async fn client(data: &Path, context: &str) -> anyhow::Result<Client> {
+pub(super) async fn client(data: &Path, context: &str) -> anyhow::Result<Client> {
     let options = KubeConfigOptions { context: Some(context.into()), ..Default::default() };
     let config = Kubeconfig::read_from(data.join("kubeconfig"))?;
     let mut config = Config::from_custom_kubeconfig(config, &options).await?;

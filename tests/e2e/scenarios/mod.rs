@@ -11,6 +11,7 @@ mod services;
 mod sets;
 mod slices;
 mod sync;
+mod up_roles;
 mod workloads_deletion;
 mod workloads_kubectl;
 mod workloads_rollout;
@@ -41,7 +42,10 @@ pub(crate) struct Scenario {
 /// Every scenario for this engine, each once.
 pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
     // Commands run the embedded engine themselves, whatever the others run on.
-    let commands = if engine == Engine::Embedded { commands::all() } else { Vec::new() };
+    let commands = match engine {
+        Engine::Embedded => [commands::all(), up_roles::all()].into_iter().flatten().collect(),
+        _ => Vec::new(),
+    };
     // What takes turns comes first: it takes longest.
     [
         ("configuration", Some(Lane::Configuration), configuration::all()),

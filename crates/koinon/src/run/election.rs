@@ -10,7 +10,7 @@ use koinon_fleet::election::{Campaign, Timing, while_leading};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
-use crate::flags::duration;
+use crate::flags::{BadUsage, some_time};
 use crate::host::Ending;
 
 /// Leases of replicas are where those of other controllers are: that namespace is always there.
@@ -21,24 +21,25 @@ const NAMESPACE: &str = "kube-system";
 #[command(next_help_heading = "Election among replicas")]
 pub(crate) struct Election {
     /// A lease that was not renewed for so long may be taken
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
     lease_duration: Duration,
     /// Who could not renew for so long leads no more
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = some_time)]
     renew_deadline: Duration,
     /// Between two attempts to take or renew the lease
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
     retry_period: Duration,
 }
 
 impl Election {
-    pub(crate) fn timing(&self) -> anyhow::Result<Timing> {
+    /// The times, if they fit together.
+    pub(crate) fn timing(&self) -> Result<Timing, BadUsage> {
         let timing = Timing {
             lease_duration: self.lease_duration,
             renew_deadline: self.renew_deadline,
             retry_period: self.retry_period,
         };
-        timing.check().map_err(anyhow::Error::msg)?;
+        timing.check().map_err(BadUsage)?;
         Ok(timing)
     }
 

@@ -20,6 +20,8 @@ use kube::{Client, Config};
 
 pub(crate) use self::election::Election;
 pub(crate) use self::monitor::{Health, Monitor};
+pub(crate) use self::network::{PolicyFlags, ServiceFlags};
+pub(crate) use self::sync::Pace;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
@@ -109,9 +111,12 @@ impl Cluster {
             None if self.context.is_some() => Config::from_kubeconfig(&options)
                 .await
                 .context("kubectl's kubeconfig cannot be used: name one with --kubeconfig")?,
-            None => Config::infer()
-                .await
-                .context("this runs in no cluster and finds no kubeconfig: name one with --kubeconfig")?,
+            None => match Config::incluster() {
+                Ok(config) => config,
+                Err(_) => Config::infer()
+                    .await
+                    .context("this runs in no cluster and finds no kubeconfig: name one with --kubeconfig")?,
+            },
         };
         config.default_retry = false;
         // A list that is never answered would else be waited for for ever; a watch that is quiet ends by itself before.

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     health: Health,
     #[command(flatten)]
-    services: Flags,
+    services: ServiceFlags,
     #[command(flatten)]
     policies: PolicyFlags,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 /// How Services span clusters.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Federated Services")]
-struct Flags {
+pub(crate) struct ServiceFlags {
     /// What becomes of endpoints of a cluster that cannot be reached
     #[arg(long, value_enum, default_value_t = WhenStale::Keep)]
     stale: WhenStale,
@@ -65,14 +65,14 @@ struct Flags {
 /// How policies span clusters.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Federated policies")]
-struct PolicyFlags {
+pub(crate) struct PolicyFlags {
     /// A cluster that is not listed any more for so long has left: what was removed is not remembered for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     left_after: Duration,
 }
 
 impl PolicyFlags {
-    fn options(&self) -> policies::Options {
+    pub(crate) fn options(&self) -> policies::Options {
         policies::Options { left_after: self.left_after }
     }
 }
@@ -87,8 +87,8 @@ enum WhenStale {
     Drop,
 }
 
-impl Flags {
-    fn options(&self) -> services::Options {
+impl ServiceFlags {
+    pub(crate) fn options(&self) -> services::Options {
         let stance = match self.stale {
             WhenStale::Keep => Stance::Keep,
             WhenStale::Drain => Stance::Drain,
@@ -109,6 +109,7 @@ impl Flags {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let timing = args.common.election.timing()?;
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
@@ -149,7 +150,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     println!("ready: the network of the cluster at {server} is looked after, until Ctrl-C");
     let options = Options {
         fleet: koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() },
-        timing: args.common.election.timing()?,
+        timing,
     };
     let election = &args.common.election;
     election

@@ -12,7 +12,7 @@ use koinon_sync::{Access, BadName, Handle, Options, Sync};
 use prometheus_client::registry::Registry;
 
 use super::{Cluster, Common, Health, Monitor};
-use crate::flags::duration;
+use crate::flags::some_time;
 use crate::host::Ending;
 
 /// Replicas of this role contend for this Lease, beside the robot.
@@ -34,26 +34,37 @@ pub(crate) struct Args {
     /// The kubeconfig of the robot; the same as --kubeconfig
     #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
     robot_kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// How often the two sides are compared, and how much may go at once.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sync of custom resources")]
+pub(crate) struct Pace {
     /// How often both sides are listed again and compared
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time)]
     resync: Duration,
     /// Of a CRD's copies, so many may be deleted at once without confirmation; ten always may
     #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = percent)]
     max_delete: u8,
 }
 
+impl Pace {
+    /// For the robot of this name.
+    pub(crate) fn options(&self, robot: &str) -> Options {
+        let robot = robot.to_owned();
+        Options { robot, resync: self.resync, max_delete: self.max_delete, ..Options::default() }
+    }
+}
+
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    anyhow::ensure!(!args.resync.is_zero(), "--resync must be longer than nothing");
     let cloud = Cluster { kubeconfig: Some(args.cloud_kubeconfig), context: args.cloud_context };
     let common = args.common;
     let kubeconfig = args.robot_kubeconfig.or(common.cluster.kubeconfig);
     let robot = Cluster { kubeconfig, context: common.cluster.context };
-    let options = Options {
-        robot: args.robot_name,
-        resync: args.resync,
-        max_delete: args.max_delete,
-        ..Options::default()
-    };
+    let options = args.pace.options(&args.robot_name);
+    common.election.timing()?;
     let (above, beside) = (cloud.config().await?.cluster_url, robot.config().await?.cluster_url);
     let (handle, mut registry, health) = (Handle::default(), Registry::default(), Health::default());
     handle.register(&mut registry);

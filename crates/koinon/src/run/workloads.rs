@@ -36,6 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    args.common.election.timing()?;
     let config = args.common.cluster.config().await?;
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).context("the kubeconfig cannot be used")?;

@@ -8,22 +8,45 @@ use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_apiserver::auth::kubeconfig::{self, Entry, Login};
 use koinon_apiserver::auth::pki::Authority;
 use koinon_cluster::Clock;
+use koinon_fleet::election::Timing;
 use koinon_fleet::health::Thresholds;
 use koinon_fleet::membership::controller::Kind;
 use koinon_fleet::membership::{self, Controller, Recruit};
 use koinon_fleet::{ClusterId, Fleet, Metrics, Options};
+use koinon_network::{policies, services};
 use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use super::beside::{self, Beside};
 use super::network::{self, Span};
 use crate::run::workloads::Crew;
 use crate::site::Site;
+
+/// Beyond this the roles that watch much in every member are not what people try `up` for.
+const MOST_MEMBERS: usize = 100;
 
 /// The federation at work; it ends when this is dropped.
 pub(super) struct League {
     task: JoinHandle<()>,
     span: Option<Span>,
+    beside: Option<Beside>,
+}
+
+/// How its roles work.
+pub(super) struct Terms {
+    pub(super) thresholds: Thresholds,
+    pub(super) spreading: koinon_workloads::Options,
+    pub(super) timing: Timing,
+    pub(super) services: services::Options,
+    pub(super) policies: policies::Options,
+    /// By the name of a member.
+    pub(super) sync: Box<dyn Fn(&str) -> koinon_sync::Options>,
+}
+
+/// Whether Services, policies, custom resources and configuration are looked after among so many members.
+pub(super) fn has_all_roles(members: usize) -> bool {
+    members <= MOST_MEMBERS
 }
 
 /// What the federation knows of its own API server and its members.
@@ -39,22 +62,25 @@ pub(super) struct Ground<'a> {
 
 impl League {
     /// Writes the members down and begins to look after them.
-    pub(super) async fn start(
-        ground: Ground<'_>,
-        thresholds: Thresholds,
-        spreading: koinon_workloads::Options,
-    ) -> anyhow::Result<League> {
+    pub(super) async fn start(ground: Ground<'_>, terms: Terms) -> anyhow::Result<League> {
         let client = Client::new(ground.federation.from_federation(), "default");
         let recruits = recruits(&ground)?;
         membership::enlist(&client, &recruits).await.context("the members cannot be written down")?;
-        let options = Options { thresholds, ..Options::default() };
-        let span = match network::is_for(recruits.len()) {
-            true => {
-                let (fleet, clock) = (options.clone(), ground.clock.clone());
-                network::start(&recruits, ground.instance, fleet, clock).await?
-            }
-            false => None,
+        let (thresholds, timing) = (terms.thresholds, terms.timing);
+        let config = koinon_config::Options {
+            probe_every: thresholds.probe_every,
+            lease_duration: timing.lease_duration,
+            ..koinon_config::Options::default()
         };
+        let options = Options { thresholds, ..Options::default() };
+        let (mut span, mut beside) = (None, None);
+        if has_all_roles(recruits.len()) {
+            let network = koinon_network::Options { fleet: options.clone(), timing };
+            let over = network::Terms { network, services: terms.services, policies: terms.policies };
+            span = network::start(&recruits, ground.instance, over, ground.clock.clone()).await?;
+            let terms = |member: &str| beside::Terms { sync: (terms.sync)(member), config: config.clone() };
+            beside = Some(Beside::start(ground.federation, ground.members, terms, &ground.clock)?);
+        }
         // Members of this process are reached without a socket, over a wire that `koinon lab` can cut.
         let direct: BTreeMap<ClusterId, Client> =
             recruits.into_iter().map(|recruit| (recruit.name, recruit.client)).collect();
@@ -65,18 +91,26 @@ impl League {
         let task = tokio::spawn(async move {
             let metrics = koinon_workloads::Metrics::default();
             let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            Box::pin(crew.work(spreading, || (), std::future::pending())).await;
+            Box::pin(crew.work(terms.spreading, || (), std::future::pending())).await;
         });
-        Ok(League { task, span })
+        Ok(League { task, span, beside })
     }
 }
 
 impl League {
     /// Ends it in good order.
     pub(super) async fn end(mut self) {
-        if let Some(span) = self.span.take() {
-            span.end().await;
-        }
+        let span = async {
+            if let Some(span) = self.span.take() {
+                span.end().await;
+            }
+        };
+        let beside = async {
+            if let Some(beside) = self.beside.take() {
+                beside.end().await;
+            }
+        };
+        tokio::join!(span, beside);
     }
 }
 

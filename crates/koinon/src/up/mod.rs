@@ -1,5 +1,6 @@
 //! `koinon up`: the federation and its members in one process, on one port.
 
+mod beside;
 mod dashboard;
 mod league;
 mod network;
@@ -34,6 +35,7 @@ const AT_ONCE: usize = 8;
 const ENDING: &str = "ending; the state stays in the data folder";
 
 pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
+    let timing = args.election.timing()?;
     let path = match args.data {
         Some(path) => path,
         None => folder::default("up")?,
@@ -86,7 +88,19 @@ pub(crate) async fn run(args: args::Up) -> anyhow::Result<()> {
             clock,
             instance: &instance,
         };
-        let league = League::start(ground, args.health.thresholds(), args.spreading.options()).await?;
+        let pace = args.pace;
+        let terms = league::Terms {
+            thresholds: args.health.thresholds(),
+            spreading: args.spreading.options(),
+            timing,
+            services: args.services.options(),
+            policies: args.policies.options(),
+            sync: Box::new(move |robot| pace.options(robot)),
+        };
+        let league = League::start(ground, terms).await?;
+        if !league::has_all_roles(members.len()) {
+            progress.say("so many members are looked after by the workloads role alone");
+        }
         let client = Client::new(federation.from_federation(), "default");
         if args.sample {
             sample::put(&client, members.first().map_or("*", |member| member.name())).await?;

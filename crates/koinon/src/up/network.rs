@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use koinon_api::membership::NETWORK_NAMESPACE;
 use koinon_cluster::Clock;
+use koinon_fleet::ClusterId;
 use koinon_fleet::membership::{Recruit, apply};
-use koinon_fleet::{ClusterId, Options};
-use koinon_network::policies::Policies;
+use koinon_network::policies::{self, Policies};
 use koinon_network::services::{self, Services};
 use koinon_network::{Network, crds};
 use kube::Client;
@@ -18,8 +18,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 const API: &str = "federation.antreaplus.tanzu.vmware.com/v1alpha1";
-/// A leader watches Services and endpoints of every member: beyond this that is not what people try `up` for.
-const MOST_MEMBERS: usize = 100;
 /// Within this time a server knows a kind that was just defined.
 const SERVED_WITHIN: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
@@ -40,16 +38,18 @@ impl Span {
     }
 }
 
-/// Whether the role runs among so many members.
-pub(super) fn is_for(members: usize) -> bool {
-    members <= MOST_MEMBERS
+/// How the role works.
+pub(super) struct Terms {
+    pub(super) network: koinon_network::Options,
+    pub(super) services: services::Options,
+    pub(super) policies: policies::Options,
 }
 
 /// Has every member say who it is, and begins to lead them.
 pub(super) async fn start(
     recruits: &[Recruit],
     instance: &str,
-    fleet: Options,
+    terms: Terms,
     clock: Clock,
 ) -> anyhow::Result<Option<Span>> {
     let Some(first) = recruits.first() else { return Ok(None) };
@@ -58,17 +58,13 @@ pub(super) async fn start(
         .buffer_unordered(AT_ONCE)
         .try_collect::<()>()
         .await?;
-    let options = koinon_network::Options { fleet, ..Default::default() };
     let direct: BTreeMap<ClusterId, Client> =
         recruits.iter().map(|recruit| (recruit.name.clone(), recruit.client.clone())).collect();
-    let network = Network::new(first.client.clone(), instance, options, Default::default(), clock);
+    let network = Network::new(first.client.clone(), instance, terms.network, Default::default(), clock);
     let fleet = network.fleet().clone();
-    let services = Services::new(fleet.clone(), services::Options::default(), services::Metrics::default());
-    let network = network.direct(direct).feature(services).feature(Policies::new(
-        fleet,
-        Default::default(),
-        Default::default(),
-    ));
+    let services = Services::new(fleet.clone(), terms.services, services::Metrics::default());
+    let policies = Policies::new(fleet, terms.policies, policies::Metrics::default());
+    let network = network.direct(direct).feature(services).feature(policies);
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(network.run(async { drop(stopped.await) }));
     Ok(Some(Span { stop, task }))
@@ -77,7 +73,8 @@ pub(super) async fn start(
 /// Writes into one member who it is, and into a supervisor whom it may lead.
 async fn furnish(member: &Recruit, leads: &[Recruit]) -> anyhow::Result<()> {
     let name = &member.name;
-    for object in crds().into_iter().chain(objects(name, leads)) {
+    let definitions = crds().into_iter().chain(koinon_config::crds());
+    for object in definitions.chain(objects(name, leads)) {
         served(&member.client, &object).await.with_context(|| {
             format!("{} {} cannot be made in member {name}", object["kind"], object["metadata"]["name"])
         })?;

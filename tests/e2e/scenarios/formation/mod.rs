@@ -80,10 +80,10 @@ async fn until_led_by(site: &Site, wanted: &[&str]) -> anyhow::Result<String> {
 }
 
 /// Applies an object, whatever is said to it.
-async fn try_apply(site: &Site, object: &Value) -> anyhow::Result<Said> {
+async fn try_apply(site: &Site, object: &Value, more: &[&str]) -> anyhow::Result<Said> {
     let file = site.room.cluster.kubeconfig.with_file_name("formation-object.json");
     std::fs::write(&file, object.to_string())?;
-    site.room.kubectl_said(&["apply", "-f", &file.to_string_lossy()]).await
+    site.room.kubectl_said(&[&["apply", "-f", &file.to_string_lossy()], more].concat()).await
 }
 
 /// What was asked for must have been refused with these words.
