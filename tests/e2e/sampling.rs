@@ -73,7 +73,8 @@ impl Sampler {
         Extremes { most: seen.most, fewest_ready, samples: seen.samples }
     }
 
-    /// Whether pods of different images were ever there together, those on their way out included.
+    /// Whether pods of different images ever ran together, those on their way out included. One whose containers have
+    /// ended is waited for by nobody, though it may still be listed.
     pub(crate) fn was_mixed(&self) -> bool {
         self.seen.lock().mixed
     }
@@ -142,10 +143,15 @@ impl Seen {
         let ready = alive.filter(|pod| is_ready(pod)).count();
         self.fewest_ready = Some(self.fewest_ready.unwrap_or(ready).min(ready));
         self.samples += 1;
-        let mut images = self.pods.values().filter_map(image);
+        let mut images = self.pods.values().filter(|pod| !has_ended(pod)).filter_map(image);
         let first = images.next();
         self.mixed |= images.any(|image| Some(image) != first);
     }
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 fn image(pod: &Pod) -> Option<&str> {
