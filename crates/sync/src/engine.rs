@@ -271,7 +271,7 @@ impl Engine {
         let robot = &self.sync.options.robot;
         for crd in crds.filter(|crd| matches!(settings::read(&crd.metadata.annotations, robot), Ok(Some(_))))
         {
-            let reporter = Reporter::new(self.recorder.clone(), &crd.metadata.name, &crd.metadata.uid);
+            let reporter = self.reporter(&crd.metadata.name, &crd.metadata.uid);
             let message = format!(
                 "cluster {by} syncs under the robot name {robot} already; nothing is synced here until it stops"
             );
@@ -310,7 +310,7 @@ impl Engine {
         for (name, (crd, invalid)) in refused {
             let message = format!("{name} is not synced: {invalid}");
             if self.refused.insert(name.clone(), message.clone()).as_ref() != Some(&message) {
-                let reporter = Reporter::new(self.recorder.clone(), &name, &crd.metadata.uid);
+                let reporter = self.reporter(&name, &crd.metadata.uid);
                 reporter.problem(invalid.reason(), message);
                 self.sync.board.enter(reporter);
             }
@@ -327,10 +327,14 @@ impl Engine {
         }
     }
 
+    fn reporter(&self, crd: &str, uid: &str) -> Reporter {
+        Reporter::new(self.recorder.clone(), self.sync.metrics.clone(), crd, uid)
+    }
+
     fn start(&self, definition: Definition, confirmed: Option<usize>) -> Running {
         tracing::info!(crd = definition.name, source = ?definition.settings.source, "sync begins");
         let (sender, receiver) = watch::channel(confirmed);
-        let reporter = Reporter::new(self.recorder.clone(), &definition.name, &definition.uid);
+        let reporter = self.reporter(&definition.name, &definition.uid);
         self.sync.board.enter(reporter.clone());
         let keeper = Keeper {
             definition: definition.clone(),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::access::Access;
@@ -51,6 +50,7 @@ impl Keeper {
                     let pipeline = Arc::new(self.pipeline(&agreement));
                     self.board.started(&pipeline);
                     Box::pin(pipeline.run()).await;
+                    self.reporter.begin_again();
                 }
                 Err(Misfit::Unknown(error)) => self.board.cloud.failed(&error),
                 Err(misfit) => {
@@ -125,7 +125,6 @@ impl Keeper {
             metrics: self.metrics.clone(),
             ready: watch::Sender::new(false),
             lost: Notify::new(),
-            objects_told: Mutex::default(),
         }
     }
 }

@@ -16,7 +16,6 @@ use std::time::Duration;
 use koinon_control::Key;
 use koinon_control::call;
 use koinon_control::queue::{Next, work};
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::access::Access;
@@ -57,7 +56,6 @@ pub(crate) struct Pipeline {
     pub(crate) ready: watch::Sender<bool>,
     /// One side no longer serves what was agreed on.
     pub(crate) lost: Notify,
-    pub(crate) objects_told: Mutex<std::collections::BTreeSet<Name>>,
 }
 
 /// How one CRD is synced, beyond what it says itself.
