@@ -53,6 +53,10 @@ impl Pipeline {
         let written = Some(record.open());
         let again = plan::up(&self.rules, seen(&above, &written), seen(&below, &copy), known);
         let shaped = matches!(again, Up::Status { .. });
+        // A status that does not stay as it was written may have become a subresource meanwhile.
+        if shaped && !self.up.status {
+            self.doubt.notify_one();
+        }
         if let Some(times) = lane.contest.note(&key, from, record.print_of_status(), shaped) {
             let place = self.up.place;
             self.reporter.warn(
