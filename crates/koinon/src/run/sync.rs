@@ -70,7 +70,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     });
     let _monitor = Monitor::open(common.metrics, health, registry).await?;
     let end = Ending::new()?;
-    let client = robot.client().await?;
     let (cloud, robot) = (access(cloud).await?, access(robot).await?);
     let context = Context::real();
     let clock = Clock::new(move || context.now());
@@ -79,7 +78,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     println!("ready: custom resources are synced between {above} and {beside}, until Ctrl-C");
     common
         .election
-        .run(client, LEASE, &end, || {
+        .run(robot.client(), LEASE, &end, || {
             working.store(true, Ordering::Relaxed);
             let sync = make().map(|sync| sync.seen_by(handle.clone()));
             let end = end.asked();
