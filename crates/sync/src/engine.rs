@@ -79,6 +79,15 @@ pub struct Sync {
     metrics: Metrics,
 }
 
+/// What is seen of a sync that runs, for as long as this lives.
+struct Seen(Arc<Board>);
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// What can be seen of a sync from outside. It outlives the sync, so that replicas that take turns are seen as one.
 #[derive(Clone, Default)]
 pub struct Handle {
@@ -125,6 +134,8 @@ impl Sync {
 
     fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            // Also if this is dropped because its turn is over: then others see to all that.
+            let _seen = Seen(self.board.clone());
             let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
             let (standing, allowed) = watch::channel(Standing::Unknown);
             let crds = Arc::new(Crds::default());
