@@ -32,10 +32,11 @@ struct Sides {
 
 /// Measures both engines and gives the table.
 pub(crate) async fn run(sizes: &[usize], rounds: usize) -> Result<String> {
+    let objects = sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut table = format!(
         "# Custom-resource sync beside a bare client\n\nMedians of {rounds} rounds on one machine; cloud, robot and sync are \
          processes of their own, every write is durable, objects of about 0.5 kB.\nMade by `cargo run --release -p \
-         koinon-benches -- sync`.\n\n| | embedded | kube-apiserver + etcd |\n|---|---:|---:|\n"
+         koinon-benches -- sync --objects {objects} --rounds {rounds}`.\n\n| | embedded | kube-apiserver + etcd |\n|---|---:|---:|\n"
     );
     let mut rows: BTreeMap<usize, (String, Vec<Vec<f64>>)> = BTreeMap::new();
     for round in 0..rounds {
@@ -80,7 +81,8 @@ async fn engine(kind: Kind, sizes: &[usize]) -> Result<Vec<(String, f64)>> {
             rows.push(("resident memory after the edits, MiB".into(), sync.resident()?));
             sync.stop()?;
             sync = Sync::start(&sides, SHORT_RESYNC)?;
-            rows.push(("writes over three idle resync periods".into(), sync.idle_writes().await?));
+            let crd = format!("{synced}.bench.koinon.dev");
+            rows.push(("writes over three idle resync periods".into(), sync.idle_writes(&crd).await?));
         }
         sync.stop()?;
         // The next size starts alone.
@@ -122,22 +124,35 @@ impl Sync {
         Ok(line.split_whitespace().nth(1).context("VmRSS has a value")?.parse::<f64>()? / 1024.0)
     }
 
-    async fn writes(&self) -> Result<f64> {
+    /// What its metrics port shows.
+    async fn metrics(&self) -> Result<String> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.metrics)).await?;
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await?;
-        let lines = text.lines().filter(|line| line.starts_with("koinon_sync_writes_total"));
-        Ok(lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .fold(0.0, |all, one| all + one))
+        Ok(text)
     }
 
-    async fn idle_writes(&self) -> Result<f64> {
-        // Its own start counts too: it writes nothing where nothing differs.
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        self.writes().await
+    /// How many writes there were, once both sides were listed, and then three times again. Its own start counts too: it
+    /// writes nothing where nothing differs.
+    async fn idle_writes(&self, crd: &str) -> Result<f64> {
+        let begun = Instant::now();
+        loop {
+            // The port opens a little after the process starts.
+            let text = self.metrics().await.unwrap_or_default();
+            let lists = |side: &str| {
+                let start = format!("koinon_sync_lists_total{{crd=\"{crd}\",side=\"{side}\"}} ");
+                text.lines().find_map(|line| line.strip_prefix(&start)?.parse::<u64>().ok())
+            };
+            if let (Some(cloud), Some(robot)) = (lists("cloud"), lists("robot"))
+                && cloud.min(robot) > 3
+            {
+                return writes(&text);
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{crd} was not listed four times: {text}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -145,6 +160,14 @@ impl Sync {
         self.process.wait()?;
         Ok(())
     }
+}
+
+/// All writes that were counted. Before the first there is no number, but there is a word of what it would be.
+fn writes(metrics: &str) -> Result<f64> {
+    ensure!(metrics.contains("# TYPE koinon_sync_writes counter"), "writes are not counted: {metrics}");
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix("koinon_sync_writes_total"));
+    let numbers = lines.map(|line| line.rsplit(' ').next().unwrap_or(line).parse::<f64>());
+    numbers.map(|number| number.context("a count is a number")).sum()
 }
 
 impl Drop for Sync {

@@ -166,6 +166,15 @@ impl Board {
         self.crds.lock().remove(crd);
     }
 
+    /// Nothing runs any more.
+    pub(crate) fn clear(&self) {
+        self.crds.lock().clear();
+        *self.rival.lock() = None;
+        for link in [&self.cloud, &self.robot] {
+            *link.state.lock() = LinkState::default();
+        }
+    }
+
     pub(crate) fn set_rival(&self, rival: Option<String>) {
         *self.rival.lock() = rival;
     }

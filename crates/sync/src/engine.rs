@@ -79,6 +79,15 @@ pub struct Sync {
     metrics: Metrics,
 }
 
+/// What is seen of a sync that runs, for as long as this lives.
+struct Seen(Arc<Board>);
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// What can be seen of a sync from outside. It outlives the sync, so that replicas that take turns are seen as one.
 #[derive(Clone, Default)]
 pub struct Handle {
@@ -125,6 +134,8 @@ impl Sync {
 
     fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            // Also if this is dropped because its turn is over: then others see to all that.
+            let _seen = Seen(self.board.clone());
             let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
             let (standing, allowed) = watch::channel(Standing::Unknown);
             let crds = Arc::new(Crds::default());
@@ -271,7 +282,7 @@ impl Engine {
         let robot = &self.sync.options.robot;
         for crd in crds.filter(|crd| matches!(settings::read(&crd.metadata.annotations, robot), Ok(Some(_))))
         {
-            let reporter = Reporter::new(self.recorder.clone(), &crd.metadata.name, &crd.metadata.uid);
+            let reporter = self.reporter(&crd.metadata.name, &crd.metadata.uid);
             let message = format!(
                 "cluster {by} syncs under the robot name {robot} already; nothing is synced here until it stops"
             );
@@ -310,7 +321,7 @@ impl Engine {
         for (name, (crd, invalid)) in refused {
             let message = format!("{name} is not synced: {invalid}");
             if self.refused.insert(name.clone(), message.clone()).as_ref() != Some(&message) {
-                let reporter = Reporter::new(self.recorder.clone(), &name, &crd.metadata.uid);
+                let reporter = self.reporter(&name, &crd.metadata.uid);
                 reporter.problem(invalid.reason(), message);
                 self.sync.board.enter(reporter);
             }
@@ -327,10 +338,14 @@ impl Engine {
         }
     }
 
+    fn reporter(&self, crd: &str, uid: &str) -> Reporter {
+        Reporter::new(self.recorder.clone(), self.sync.metrics.clone(), crd, uid)
+    }
+
     fn start(&self, definition: Definition, confirmed: Option<usize>) -> Running {
         tracing::info!(crd = definition.name, source = ?definition.settings.source, "sync begins");
         let (sender, receiver) = watch::channel(confirmed);
-        let reporter = Reporter::new(self.recorder.clone(), &definition.name, &definition.uid);
+        let reporter = self.reporter(&definition.name, &definition.uid);
         self.sync.board.enter(reporter.clone());
         let keeper = Keeper {
             definition: definition.clone(),

@@ -67,7 +67,6 @@ pub(crate) async fn follow<T: Item>(source: Source, mut on: impl FnMut(News<T>))
                 if matches!(error, call::Error::NoAnswer) {
                     page = (page / 2).max(SMALLEST_PAGE);
                 }
-                source.access.after(error.code()).await;
                 on(News::Failed(error));
                 pause.rest(&source.kick).await;
                 continue;
@@ -91,7 +90,6 @@ pub(crate) async fn follow<T: Item>(source: Source, mut on: impl FnMut(News<T>))
                 Err(error) => {
                     // The version to resume from is no longer, or not yet, known there: only a list helps.
                     let refused = error.code().is_some();
-                    source.access.after(error.code()).await;
                     on(News::Failed(error));
                     pause.rest(&source.kick).await;
                     if refused {

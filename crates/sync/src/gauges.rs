@@ -92,7 +92,11 @@ impl Gauges {
                 "Objects whose last write failed",
                 of_lanes(&|lane| lane.failing as f64),
             ),
-            shown("koinon_sync_problems", "What holds up a CRD", problems.collect()),
+            shown(
+                "koinon_sync_problems",
+                "What is wrong with a CRD or with objects of it",
+                problems.collect(),
+            ),
             shown(
                 "koinon_sync_rival",
                 "1 while another cluster syncs under the same robot name",

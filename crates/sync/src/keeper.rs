@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::access::Access;
@@ -50,7 +49,12 @@ impl Keeper {
                     }
                     let pipeline = Arc::new(self.pipeline(&agreement));
                     self.board.started(&pipeline);
-                    Box::pin(pipeline.run()).await;
+                    tokio::select! {
+                        biased;
+                        () = Box::pin(pipeline.run()) => {}
+                        () = self.until_outdated(&agreement, &pipeline.doubt) => {}
+                    }
+                    self.reporter.begin_again();
                 }
                 Err(Misfit::Unknown(error)) => self.board.cloud.failed(&error),
                 Err(misfit) => {
@@ -65,6 +69,26 @@ impl Keeper {
                     );
                 }
             }
+            tokio::time::sleep(AGREE_EVERY).await;
+        }
+    }
+
+    /// Waits until the cloud serves something else than what was agreed on. That is looked at with every resync, and
+    /// when a write came to something that makes one wonder.
+    async fn until_outdated(&self, agreement: &Agreement, doubt: &Notify) {
+        loop {
+            tokio::select! {
+                biased;
+                () = doubt.notified() => {}
+                () = tokio::time::sleep(self.options.resync) => {}
+            }
+            match self.definition.agree(&self.cloud).await {
+                Ok(now) if now == *agreement => {}
+                // It says nothing: then what was said before holds.
+                Err(Misfit::Unknown(_)) => {}
+                Ok(_) | Err(_) => return,
+            }
+            // However many writes make one wonder, this is asked no more often.
             tokio::time::sleep(AGREE_EVERY).await;
         }
     }
@@ -125,7 +149,7 @@ impl Keeper {
             metrics: self.metrics.clone(),
             ready: watch::Sender::new(false),
             lost: Notify::new(),
-            objects_told: Mutex::default(),
+            doubt: Notify::new(),
         }
     }
 }

@@ -22,6 +22,15 @@ const AGGREGATE_OLD: &str = "cr-syncer.cloudrobotics.com/aggregate-to-robot-serv
 const OWN_NAME: &str = "(variables.robot.contains('.') ? object.metadata.name.matches('^sync-' + \
     variables.robot.replace('.', '-') + '-[0-9a-f]{8}$') : object.metadata.name == 'sync-' + variables.robot)";
 
+/// Whether an update leaves everything but the status as it was. What the server itself counts up does not matter.
+const ONLY_STATUS: [&str; 2] = [
+    "object.all(key, key in ['metadata', 'status'] || (key in oldObject && object[key] == oldObject[key])) && \
+     oldObject.all(key, key in ['metadata', 'status'] || key in object)",
+    "object.metadata.all(key, key in ['generation', 'managedFields', 'resourceVersion'] || \
+     (key in oldObject.metadata && object.metadata[key] == oldObject.metadata[key])) && \
+     oldObject.metadata.all(key, key in ['generation', 'managedFields', 'resourceVersion'] || key in object.metadata)",
+];
+
 /// What one synced CRD needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -61,7 +70,9 @@ impl Grant {
         let mut rules = vec![rule(&self.plural, &READ)];
         rules.push(match (self.source, self.status) {
             (Source::Cloud, true) => rule(&status, &["patch"]),
-            (Source::Cloud, false) => rule(&self.plural, &["patch"]),
+            // RBAC cannot tell a status from the rest of its object; the admission policy does. Some versions may
+            // have the subresource.
+            (Source::Cloud, false) => rights::rule(&[&self.group], &[&self.plural, &status], &["patch"]),
             (Source::Robot, _) => rule(&self.plural, &["create", "patch", "delete"]),
         });
         if self.source == Source::Robot {
@@ -148,10 +159,13 @@ pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
 }
 
 /// For the cloud: binds each robot's identity to its label. What carries another robot's name cannot be written by
-/// it, and what it makes carries its own.
+/// it, and what it makes carries its own. Of what is the cloud's it can write the status, and nothing else.
 pub fn admission(grants: &[Grant]) -> Vec<Value> {
     let shared = |grant: &&Grant| grant.source == Source::Cloud && grant.filter == Filter::Everything;
-    let rule = |group: &str, resources: Vec<String>| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"], "resources": resources});
+    let whole = |grant: &&Grant| grant.source == Source::Cloud && !grant.status;
+    let all_writes = ["CREATE", "UPDATE", "DELETE"];
+    let rule_for = |operations: &[&str], group: &str, resources: Vec<String>| json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources});
+    let rule = |group: &str, resources: Vec<String>| rule_for(&all_writes, group, resources);
     let of =
         |grant: &Grant| rule(&grant.group, vec![grant.plural.clone(), format!("{}/status", grant.plural)]);
     let own: Vec<Value> = grants.iter().filter(|grant| !shared(grant)).map(of).collect();
@@ -167,25 +181,34 @@ pub fn admission(grants: &[Grant]) -> Vec<Value> {
     // What a robot says of itself has its name too, or it could take the place of another's.
     let [before_own, after_own] = &own_rules;
     let named = [before_own.clone(), after_own.clone(), format!("object == null || {OWN_NAME}")];
-    let mut all = policy("koinon-robots-presence", &about_itself, &named);
-    for (name, rules, tests) in
-        [("koinon-robots", own, &own_rules), ("koinon-robots-shared", shared, &shared_rules)]
-    {
+    let its_own =
+        format!("may write only what carries its own name, above all in the label {}", names::ROBOT);
+    let mut all = policy("koinon-robots-presence", &about_itself, &named, &its_own);
+    let of_whole = |grant: &Grant| rule_for(&["UPDATE"], &grant.group, vec![grant.plural.clone()]);
+    let whole: Vec<Value> = grants.iter().filter(whole).map(of_whole).collect();
+    let only_status = ONLY_STATUS.map(str::to_owned);
+    let status = "may write nothing but the status of what is the cloud's";
+    for (name, rules, tests, may) in [
+        ("koinon-robots", own, &own_rules, &*its_own),
+        ("koinon-robots-shared", shared, &shared_rules, &*its_own),
+        ("koinon-robots-status", whole, &only_status, status),
+    ] {
         if !rules.is_empty() {
-            all.extend(policy(name, &rules, tests));
+            all.extend(policy(name, &rules, tests, may));
         }
     }
     all
 }
 
-fn policy(name: &str, rules: &[Value], tests: &[String]) -> Vec<Value> {
+/// A policy for robots. `may` is what one that is refused is told.
+fn policy(name: &str, rules: &[Value], tests: &[String], may: &str) -> Vec<Value> {
     let account = format!("system:serviceaccount:{ROBOTS}:");
     let validations: Vec<Value> = tests
         .iter()
         .map(|test| {
             json!({
                 "expression": test,
-                "messageExpression": format!("'robot ' + variables.robot + ' may write only what carries its own name, above all in the label {}'", names::ROBOT),
+                "messageExpression": format!("'robot ' + variables.robot + \" {may}\""),
                 "reason": "Forbidden",
             })
         })

@@ -17,6 +17,7 @@ pub(crate) struct Metrics {
     writes: Family<Write, Counter>,
     waits: Family<Lane, Histogram>,
     lists: Family<Looked, Counter>,
+    reports: Family<Report, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,12 +39,19 @@ struct Looked {
     side: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Report {
+    crd: String,
+    reason: &'static str,
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Metrics {
             writes: Family::default(),
             waits: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             lists: Family::default(),
+            reports: Family::default(),
         }
     }
 }
@@ -61,6 +69,7 @@ impl Metrics {
             self.waits.clone(),
         );
         registry.register("koinon_sync_lists", "Complete lists", self.lists.clone());
+        registry.register("koinon_sync_reports", "Warnings told on CRDs", self.reports.clone());
     }
 
     /// Counts a write. The outcome is `ok`, an HTTP status, `timeout` or `unreachable`.
@@ -71,6 +80,10 @@ impl Metrics {
 
     pub(crate) fn waited(&self, direction: Direction, seconds: f64) {
         self.waits.get_or_create(&Lane { direction: direction.as_str() }).observe(seconds);
+    }
+
+    pub(crate) fn reported(&self, crd: &str, reason: &'static str) {
+        self.reports.get_or_create(&Report { crd: crd.into(), reason }).inc();
     }
 
     pub(crate) fn listed(&self, crd: &str, side: &'static str) {

@@ -36,11 +36,8 @@ pub(crate) enum Found {
 /// The identity of a cluster: the UID of its `kube-system` namespace.
 pub(crate) async fn cluster(access: &Access) -> Result<String, call::Error> {
     let api: Api<Namespace> = Api::all(access.client());
-    let namespace = within_deadline(api.get("kube-system")).await;
-    if let Err(error) = &namespace {
-        access.after(error.code()).await;
-    }
-    Ok(namespace?.metadata.uid.unwrap_or_default())
+    let namespace = within_deadline(api.get("kube-system")).await?;
+    Ok(namespace.metadata.uid.unwrap_or_default())
 }
 
 /// Looks at the place where the originals of a CRD are.
@@ -85,11 +82,7 @@ impl Memory {
     }
 
     async fn read(&self) -> Result<Option<ConfigMap>, call::Error> {
-        let read = within_deadline(self.api().get_opt(&self.name)).await;
-        if let Err(error) = &read {
-            self.access.after(error.code()).await;
-        }
-        read
+        within_deadline(self.api().get_opt(&self.name)).await
     }
 
     /// Compares an identity with what is remembered of it.

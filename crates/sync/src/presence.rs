@@ -71,7 +71,6 @@ impl Presence {
                     RENEW_EVERY
                 }
                 Err(error) => {
-                    self.cloud.after(error.code()).await;
                     tracing::debug!(robot = self.robot, %error, "the robot's Lease was not renewed");
                     RETRY_EVERY
                 }

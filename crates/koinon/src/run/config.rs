@@ -1,7 +1,5 @@
 //! `koinon run config`: AMKO's configuration, from the cluster that leads to all that follow.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use koinon_apiserver::context::Context;
@@ -10,7 +8,7 @@ use koinon_control::Clock;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use super::{Common, Health, Monitor};
+use super::{Common, Health, Monitor, Turn};
 use crate::flags::some_time;
 use crate::host::Ending;
 
@@ -40,17 +38,17 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let lead = watch::Sender::new(Lead::Undecided);
     let (metrics, mut registry, health) = (Metrics::default(), Registry::default(), Health::default());
     metrics.register(&mut registry);
-    let (working, leads) = (Arc::new(AtomicBool::new(false)), lead.subscribe());
-    let works = working.clone();
+    let (turn, leads) = (Turn::default(), lead.subscribe());
+    let ours = turn.clone();
     health.require(move || match &*leads.borrow() {
         // A replica that waits for its turn is as ready as it can be.
-        Lead::Undecided if works.load(Ordering::Relaxed) => {
-            Err("whether this cluster leads is not known yet".into())
-        }
+        Lead::Undecided if ours.is_ours() => Err("whether this cluster leads is not known yet".into()),
         _ => Ok(()),
     });
-    let leads = lead.subscribe();
+    let (ours, leads) = (turn.clone(), lead.subscribe());
     health.require_of_leader(move || match &*leads.borrow() {
+        // What it found out in its last turn may be wrong by now.
+        _ if !ours.is_ours() => Err("it is not this replica's turn".into()),
         Lead::As(_) => Ok(()),
         Lead::No => Err("this cluster does not lead".into()),
         Lead::Undecided => Err("whether this cluster leads is not known yet".into()),
@@ -61,8 +59,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let context = Context::real();
     let clock = Clock::new(move || context.now());
     election
-        .run(client.clone(), LEASE, &end, || {
-            working.store(true, Ordering::Relaxed);
+        .run_in(&turn, client.clone(), LEASE, &end, || {
             let config = Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone());
             Box::pin(config.metrics(metrics.clone()).telling(lead.clone()).run(end.asked()))
         })

@@ -1,5 +1,6 @@
 //! One of several replicas of a role works at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -55,18 +56,32 @@ impl Election {
     where
         F: Future<Output = ()>,
     {
+        self.run_in(&Turn::default(), client, lease, end, role).await
+    }
+
+    /// The same, and `turn` tells whose turn it is.
+    pub(crate) async fn run_in<F>(
+        &self,
+        turn: &Turn,
+        client: Client,
+        lease: &str,
+        end: &Ending,
+        role: impl Fn() -> F,
+    ) -> anyhow::Result<()>
+    where
+        F: Future<Output = ()>,
+    {
         let context = Context::real();
         let me = identity(&std::process::id().to_string(), &context.uid());
         let clock = Clock::new(move || context.now());
         let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
         let campaign = Campaign::new(leases, lease, &me, self.timing()?, clock);
-        let running = watch::Sender::new(false);
         let over = async {
             end.asked().await;
-            let _ = running.subscribe().wait_for(|running| !running).await;
+            let _ = turn.0.subscribe().wait_for(|ours| !ours).await;
         };
         while_leading(campaign, over, |_| async {
-            let _working = Working::new(&running);
+            let _ours = turn.take();
             role().await;
         })
         .await;
@@ -74,18 +89,47 @@ impl Election {
     }
 }
 
-/// Says that the role runs for as long as this lives.
-struct Working<'a>(&'a watch::Sender<bool>);
+/// Whether it is this replica's turn: from when its role begins until it ends or is cut off.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn(Arc<watch::Sender<bool>>);
 
-impl Working<'_> {
-    fn new(running: &watch::Sender<bool>) -> Working<'_> {
-        running.send_replace(true);
-        Working(running)
+impl Turn {
+    pub(crate) fn is_ours(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    fn take(&self) -> Ours<'_> {
+        self.0.send_replace(true);
+        Ours(self)
     }
 }
 
-impl Drop for Working<'_> {
+/// It is our turn for as long as this lives.
+struct Ours<'a>(&'a Turn);
+
+impl Drop for Ours<'_> {
     fn drop(&mut self) {
-        self.0.send_replace(false);
+        self.0.0.send_replace(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turn_ends_with_the_role_however_that_ends() {
+        let turn = Turn::default();
+        let seen = turn.clone();
+        assert!(!seen.is_ours());
+        let role = async {
+            let _ours = turn.take();
+            std::future::pending::<()>().await;
+        };
+        let mut role = Box::pin(role);
+        assert!(futures::poll!(&mut role).is_pending() && seen.is_ours());
+        // Cut off, as whoever loses the lease is.
+        drop(role);
+        assert!(!seen.is_ours());
     }
 }

@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-pub(crate) use self::election::Election;
+pub(crate) use self::election::{Election, Turn};
 pub(crate) use self::monitor::{Health, Monitor};
 pub(crate) use self::network::{PolicyFlags, ServiceFlags};
 pub(crate) use self::sync::Pace;

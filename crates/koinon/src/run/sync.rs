@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -11,7 +10,7 @@ use koinon_control::Clock;
 use koinon_sync::{Access, BadName, Handle, Options, Sync};
 use prometheus_client::registry::Registry;
 
-use super::{Cluster, Common, Health, Monitor};
+use super::{Cluster, Common, Health, Monitor, Turn};
 use crate::flags::some_time;
 use crate::host::Ending;
 
@@ -68,20 +67,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let (above, beside) = (cloud.config().await?.cluster_url, robot.config().await?.cluster_url);
     let (handle, mut registry, health) = (Handle::default(), Registry::default(), Health::default());
     handle.register(&mut registry);
-    let working = Arc::new(AtomicBool::new(false));
-    let (works, seen) = (working.clone(), handle.clone());
+    let turn = Turn::default();
+    let (ours, seen) = (turn.clone(), handle.clone());
     // The cloud may be away for hours: that is nothing a restart would help.
     health.require(move || match seen.view().robot.failure {
-        Some(why) if works.load(Ordering::Relaxed) => Err(format!("the robot's API server: {why}")),
+        Some(why) if ours.is_ours() => Err(format!("the robot's API server: {why}")),
         _ => Ok(()),
     });
-    let works = working.clone();
+    let ours = turn.clone();
     health.require_of_leader(move || {
-        if works.load(Ordering::Relaxed) { Ok(()) } else { Err("another replica syncs".into()) }
+        if ours.is_ours() { Ok(()) } else { Err("it is not this replica's turn to sync".into()) }
     });
     let _monitor = Monitor::open(common.metrics, health, registry).await?;
     let end = Ending::new()?;
-    let client = robot.client().await?;
     let (cloud, robot) = (access(cloud).await?, access(robot).await?);
     let context = Context::real();
     let clock = Clock::new(move || context.now());
@@ -90,8 +88,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     println!("ready: custom resources are synced between {above} and {beside}, until Ctrl-C");
     common
         .election
-        .run(client, LEASE, &end, || {
-            working.store(true, Ordering::Relaxed);
+        .run_in(&turn, robot.client(), LEASE, &end, || {
             let sync = make().map(|sync| sync.seen_by(handle.clone()));
             let end = end.asked();
             async {

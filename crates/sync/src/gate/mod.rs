@@ -2,7 +2,7 @@
 
 pub(crate) mod hold;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -30,9 +30,18 @@ pub(crate) struct Gate {
 #[derive(Default)]
 struct State {
     pending: BTreeMap<Name, String>,
-    released: BTreeSet<Name>,
+    /// Those of them that may go, and on whose word.
+    released: BTreeMap<Name, Word>,
     recent: VecDeque<Instant>,
     held: Option<Held>,
+}
+
+/// On whose word a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Ours,
+    /// A human confirmed it, so it does not count against those that follow.
+    Human,
 }
 
 /// Why some are held.
@@ -53,7 +62,7 @@ impl Gate {
     /// Asks for the end of a copy. Later means that its key comes back once it may go.
     pub(crate) fn ask(&self, key: &Name, uid: &str) -> Pass {
         let mut state = self.state.lock();
-        if state.released.contains(key) && state.pending.get(key).is_some_and(|asked| asked == uid) {
+        if state.released.contains_key(key) && state.pending.get(key).is_some_and(|asked| asked == uid) {
             return Pass::Granted;
         }
         let before = state.pending.insert(key.clone(), uid.to_owned());
@@ -69,8 +78,12 @@ impl Gate {
     pub(crate) fn went(&self, key: &Key) {
         let mut state = self.state.lock();
         if state.pending.remove(key).is_some() {
-            state.released.remove(key);
-            state.recent.push_back(Instant::now());
+            if state.released.remove(key) != Some(Word::Human) {
+                state.recent.push_back(Instant::now());
+            }
+            state.let_go();
+            drop(state);
+            self.changed.notify_one();
         }
     }
 
@@ -79,9 +92,7 @@ impl Gate {
         let mut state = self.state.lock();
         if state.pending.remove(key).is_some() {
             state.released.remove(key);
-            if state.pending.is_empty() {
-                state.held = None;
-            }
+            state.let_go();
             drop(state);
             self.changed.notify_one();
         }
@@ -90,7 +101,7 @@ impl Gate {
     /// How many are held, and why.
     pub(crate) fn held(&self) -> Option<(usize, String)> {
         let state = self.state.lock();
-        state.held.as_ref().map(|held| (state.pending.len() - state.released.len(), held.why.clone()))
+        state.held.as_ref().map(|held| (state.waiting(), held.why.clone()))
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -102,17 +113,16 @@ impl Gate {
         self.changed.notify_one();
     }
 
-    /// Waits until there is something to decide, and for as long as more comes with it.
-    pub(crate) async fn due(&self) {
-        loop {
-            if self.waiting() > 0 {
-                self.settled().await;
-                if self.waiting() > 0 {
-                    return;
-                }
-            }
+    /// Waits until something happens, and for as long as more comes with it. Says whether there is something to
+    /// decide: it may also be that nothing is left of what there was.
+    pub(crate) async fn is_due(&self) -> bool {
+        if self.waiting() == 0 {
             self.changed.notified().await;
         }
+        if self.waiting() > 0 {
+            self.settled().await;
+        }
+        self.waiting() > 0
     }
 
     async fn settled(&self) {
@@ -132,8 +142,7 @@ impl Gate {
     }
 
     fn waiting(&self) -> usize {
-        let state = self.state.lock();
-        state.pending.len() - state.released.len()
+        self.state.lock().waiting()
     }
 
     /// The numbers to decide from.
@@ -148,10 +157,11 @@ impl Gate {
         while state.recent.front().is_some_and(|at| at.elapsed() > RECENT) {
             state.recent.pop_front();
         }
+        let ours = state.released.values().filter(|word| **word == Word::Ours).count();
         Facts {
-            pending: state.pending.len() - state.released.len(),
+            pending: state.waiting(),
             // Released but not gone yet is as good as gone.
-            recent: state.recent.len() + state.released.len(),
+            recent: state.recent.len() + ours,
             copies: copies.saturating_sub(state.released.len()),
             percent,
             confirmed,
@@ -163,7 +173,7 @@ impl Gate {
     /// Does what was decided; gives back the keys that may go.
     pub(crate) fn settle(&self, verdict: &Verdict) -> Vec<Name> {
         let mut state = self.state.lock();
-        let limit = match verdict {
+        let (limit, word) = match verdict {
             Verdict::Hold(why) | Verdict::HoldMass(why) => {
                 // A doubt that comes on top does not make them fewer.
                 let was_mass = state.held.as_ref().is_some_and(|held| held.mass);
@@ -171,16 +181,27 @@ impl Gate {
                 state.held = Some(Held { why: why.clone(), mass });
                 return Vec::new();
             }
-            Verdict::Go => usize::MAX,
-            Verdict::Confirmed(count) => *count,
+            Verdict::Go => (usize::MAX, Word::Ours),
+            Verdict::Confirmed(count) => (*count, Word::Human),
         };
-        let waiting = state.pending.keys().filter(|key| !state.released.contains(*key));
+        let waiting = state.pending.keys().filter(|key| !state.released.contains_key(*key));
         let going: Vec<Name> = waiting.take(limit).cloned().collect();
-        state.released.extend(going.iter().cloned());
-        if state.released.len() == state.pending.len() {
-            state.held = None;
-        }
+        state.released.extend(going.iter().map(|key| (key.clone(), word)));
+        state.let_go();
         going
+    }
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        self.pending.len() - self.released.len()
+    }
+
+    /// Nothing is held once nothing is left to hold.
+    fn let_go(&mut self) {
+        if self.waiting() == 0 {
+            self.held = None;
+        }
     }
 }
 
@@ -207,7 +228,7 @@ mod tests {
     async fn what_comes_together_is_decided_together() {
         let gate = Gate::default();
         ask(&gate, 0..3);
-        gate.due().await;
+        assert!(gate.is_due().await);
         // A link that is away for a while holds them, but does not make them a mass.
         let blind = hold::decide(&gate.facts(20, 50, None, Origin::Unknown("?".into())));
         assert_eq!(gate.settle(&blind).len(), 0);
@@ -225,7 +246,7 @@ mod tests {
         let gate = Gate::default();
         let (due, ()) = tokio::join!(
             async {
-                gate.due().await;
+                assert!(gate.is_due().await);
                 gate.waiting()
             },
             async {
@@ -245,7 +266,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = gate.due() => {}
+            due = gate.is_due() => assert!(due),
             () = endless => {}
         }
         assert_eq!(began.elapsed(), SETTLE_AT_MOST, "but not for ever");
@@ -279,5 +300,36 @@ mod tests {
         tokio::time::sleep(RECENT + Duration::from_secs(1)).await;
         ask(&gate, 11..12);
         assert_eq!(decide(&gate, 1, None), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_confirmed_does_not_count_against_what_follows() {
+        let gate = Gate::default();
+        ask(&gate, 0..12);
+        assert_eq!(decide(&gate, 30, None), 12, "that is no mass");
+        (0..12).for_each(|number| gate.went(&key(number)));
+        ask(&gate, 12..24);
+        assert_eq!(decide(&gate, 18, None), 0);
+        assert_eq!(decide(&gate, 18, Some(12)), 12);
+        tokio::time::sleep(RECENT + Duration::from_secs(1)).await;
+        // One that comes while the confirmed ones are still on their way, and one that comes afterwards.
+        ask(&gate, 24..25);
+        assert_eq!(decide(&gate, 18, None), 1);
+        (12..24).for_each(|number| gate.went(&key(number)));
+        ask(&gate, 25..26);
+        assert_eq!(decide(&gate, 5, None), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_held_once_only_the_confirmed_ones_are_left() {
+        let gate = Gate::default();
+        ask(&gate, 0..12);
+        assert_eq!(decide(&gate, 12, None), 0);
+        assert_eq!(decide(&gate, 12, Some(4)), 4);
+        (4..12).for_each(|number| gate.withdraw(&key(number)));
+        assert_eq!(gate.held(), None);
+        (0..4).for_each(|number| gate.went(&key(number)));
+        ask(&gate, 4..5);
+        assert_eq!(decide(&gate, 8, None), 1);
     }
 }

@@ -34,10 +34,12 @@ impl Pipeline {
             self.gate.withdraw(&key);
         }
         match decided {
-            Down::Nothing(why) => {
-                if why == Idle::NameTaken {
-                    self.tell_taken(&key);
-                }
+            Down::Nothing(Idle::NameTaken) => {
+                self.tell_taken(&key);
+                lane.done(&key)
+            }
+            Down::Nothing(_) => {
+                self.reporter.fine("NameTaken", &key);
                 lane.done(&key)
             }
             Down::Create(object) => match self.judged(&key, from, 0) {
@@ -104,6 +106,7 @@ impl Pipeline {
 
     fn written(&self, key: &Name, original: Option<&Object>, from: u64, mut record: Record) -> Next {
         let lane = self.lane(Direction::Down);
+        self.reporter.fine("NameTaken", key);
         let copy = record.open();
         let shaped = original.is_some_and(|original| {
             let again = plan::down(&self.rules, Seen::Known(original), Seen::Known(&copy), Known::default());
@@ -157,17 +160,12 @@ impl Pipeline {
         Next::Done
     }
 
-    /// Tells once that a copy cannot be made.
+    /// Tells that a copy cannot be made.
     fn tell_taken(&self, key: &Name) {
-        if self.objects_told.lock().insert(key.clone()) {
-            let place = self.down.place;
-            self.reporter.warn(
-                "NameTaken",
-                format!(
-                    "{key}: the {place} has an object of this name that is not this robot's; it is left alone"
-                ),
-            );
-        }
+        let place = self.down.place;
+        let message =
+            format!("the {place} has an object of this name that is not this robot's; it is left alone");
+        self.reporter.trouble("NameTaken", key, &message);
     }
 }
 

@@ -21,7 +21,12 @@ impl Pipeline {
     pub(super) async fn keep_gate(&self) -> Infallible {
         let mut confirmed = self.confirmed.clone();
         loop {
-            self.gate.due().await;
+            if self.gate.held().is_none() {
+                self.reporter.solved("DeletionsHeld");
+            }
+            if !self.gate.is_due().await {
+                continue;
+            }
             let origin = self.compare_origin().await;
             let count = *confirmed.borrow_and_update();
             let facts = self.gate.facts(self.copies(), self.options.max_delete, count, origin);
@@ -36,10 +41,7 @@ impl Pipeline {
             for key in self.gate.settle(&verdict) {
                 self.lanes[0].add(key);
             }
-            let Some((count, why)) = self.gate.held() else {
-                self.reporter.solved("DeletionsHeld");
-                continue;
-            };
+            let Some((count, why)) = self.gate.held() else { continue };
             let unsure = matches!(facts.origin, Origin::Unknown(_));
             let advice = if unsure {
                 String::new()

@@ -16,7 +16,6 @@ use std::time::Duration;
 use koinon_control::Key;
 use koinon_control::call;
 use koinon_control::queue::{Next, work};
-use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::access::Access;
@@ -57,7 +56,8 @@ pub(crate) struct Pipeline {
     pub(crate) ready: watch::Sender<bool>,
     /// One side no longer serves what was agreed on.
     pub(crate) lost: Notify,
-    pub(crate) objects_told: Mutex<std::collections::BTreeSet<Name>>,
+    /// One side may serve something else than what was agreed on.
+    pub(crate) doubt: Notify,
 }
 
 /// How one CRD is synced, beyond what it says itself.
@@ -186,6 +186,10 @@ impl Pipeline {
         let attempts = lane.queue.attempts(key);
         lane.failed(key, error.to_string());
         tracing::debug!(crd = self.crd, %key, what, attempts, %error, "a write failed");
+        // Where a status is no subresource any more, a server says that the object is not there.
+        if direction == Direction::Up && end.status && error.code() == Some(404) {
+            self.doubt.notify_one();
+        }
         // A patch that does not fit may be refused as invalid before its version is looked at.
         if matches!(error.code(), Some(404 | 409 | 422))
             && let Ok(Some(changed)) = end.refresh(key).await

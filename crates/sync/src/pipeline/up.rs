@@ -14,7 +14,10 @@ impl Pipeline {
     pub(super) async fn work_up(&self, key: Name) -> Next {
         let lane = self.lane(Direction::Up);
         let (above, below) = (self.up.side.look(&key), self.down.side.look(&key));
-        let (Some(upper), Some(lower)) = (above.record(), below.record()) else { return lane.done(&key) };
+        let (Some(upper), Some(lower)) = (above.record(), below.record()) else {
+            self.reporter.fine("StatusUnfit", &key);
+            return lane.done(&key);
+        };
         let (original, copy) = (Some(upper.open()), Some(lower.open()));
         let spec = (upper.print_of_spec(), lower.print_of_spec());
         let known = Known {
@@ -25,15 +28,17 @@ impl Pipeline {
         let patch = match plan::up(&self.rules, seen(&above, &original), seen(&below, &copy), known) {
             Up::Status { patch, .. } => patch,
             Up::Nothing(why) => {
-                if let Idle::Unfit(why) = why {
-                    self.reporter.problem(
-                        "StatusUnfit",
-                        format!("{key}: its status has no keys to choose from ({why:?})"),
-                    );
+                match why {
+                    Idle::Unfit(why) => {
+                        let message = format!("its status has no keys to choose from ({why:?})");
+                        self.reporter.trouble("StatusUnfit", &key, &message);
+                    }
+                    _ => self.reporter.fine("StatusUnfit", &key),
                 }
                 return lane.done(&key);
             }
         };
+        self.reporter.fine("StatusUnfit", &key);
         match lane.contest.judge(&key, from, now) {
             Verdict::Write => {}
             Verdict::Settled => return lane.done(&key),
@@ -48,6 +53,10 @@ impl Pipeline {
         let written = Some(record.open());
         let again = plan::up(&self.rules, seen(&above, &written), seen(&below, &copy), known);
         let shaped = matches!(again, Up::Status { .. });
+        // A status that does not stay as it was written may have become a subresource meanwhile.
+        if shaped && !self.up.status {
+            self.doubt.notify_one();
+        }
         if let Some(times) = lane.contest.note(&key, from, record.print_of_status(), shaped) {
             let place = self.up.place;
             self.reporter.warn(

@@ -23,6 +23,16 @@ async fn until_count(cluster: &Cluster, count: usize) {
         .await;
 }
 
+fn toys(world: &World) -> koinon_sync::CrdView {
+    world.handle.as_ref().unwrap().view().crds["toys.play.io"].clone()
+}
+
+#[track_caller]
+fn nothing_is_held(world: &World) {
+    let view = toys(world);
+    assert!(view.held == 0 && view.problems.is_empty(), "{view:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn originals_take_their_copies_with_them_and_wait_for_nobody() {
     let mut world = World::running(&Toys::plain()).await;
@@ -123,7 +133,11 @@ async fn a_mass_is_held_until_it_is_confirmed() {
     assert_eq!(crd["metadata"]["annotations"].get(CONFIRM), None, "it is good for one time");
     world.robot.patch(CRD, json!({"metadata": {"annotations": {CONFIRM: "15"}}})).await;
     until_count(&world.robot, 4).await;
-    assert_eq!(world.handle.as_ref().unwrap().view().crds["toys.play.io"].held, 0);
+    // What a human confirmed does not count against what follows.
+    world.cloud.delete(&toy("toy-20")).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(world.robot.get(&toy("toy-20")).await.is_none(), "one is no mass");
+    nothing_is_held(&world);
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,10 +149,45 @@ async fn what_comes_back_need_not_be_confirmed() {
         world.cloud.delete(&toy(&format!("toy-{number:02}"))).await;
     }
     world.robot.until_told("DeletionsHeld").await;
+    assert!(toys(&world).problems.contains_key("DeletionsHeld"));
     fill(&world.cloud, 12).await;
     world.rest().await;
     until_count(&world.robot, 12).await;
-    assert_eq!(world.handle.as_ref().unwrap().view().crds["toys.play.io"].held, 0);
+    nothing_is_held(&world);
+    // The Lease in the cloud says the same.
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/koinon-system/leases/sync-r1";
+    let lease = world.cloud.get(lease).await.unwrap();
+    let progress = lease["metadata"]["annotations"]["koinon.dev/sync"].as_str().unwrap();
+    assert!(!progress.contains("DeletionsHeld"), "{progress}");
+    world.cloud.delete(&toy("toy-00")).await;
+    world.robot.until_gone(&toy("toy-00")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_while_the_confirmed_ones_go_is_not_held_any_more() {
+    let world = World::running(&Toys::plain()).await;
+    fill(&world.cloud, 12).await;
+    until_count(&world.robot, 12).await;
+    for number in 0..12 {
+        world.cloud.delete(&toy(&format!("toy-{number:02}"))).await;
+    }
+    world.robot.until_told("DeletionsHeld").await;
+    // Those that are confirmed cannot go for a while.
+    let slow = |request: &koinon_simulation::Write| {
+        (request.method == "DELETE").then_some(Fault::Delay(Duration::from_secs(20)))
+    };
+    world.network.single_out(crate::world::SYNCER, "robot", slow);
+    world.robot.patch(CRD, json!({"metadata": {"annotations": {CONFIRM: "4"}}})).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for number in 4..12 {
+        world.cloud.create(TOYS, made(&format!("toy-{number:02}"), json!({}), json!({}))).await;
+    }
+    until_count(&world.robot, 8).await;
+    world.clear();
+    world.rest().await;
+    nothing_is_held(&world);
+    world.cloud.delete(&toy("toy-11")).await;
+    world.robot.until_gone(&toy("toy-11")).await;
 }
 
 #[tokio::test(start_paused = true)]

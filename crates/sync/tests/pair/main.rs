@@ -3,6 +3,7 @@
 mod basics;
 mod deletions;
 mod links;
+mod reports;
 mod running;
 mod storms;
 mod traps;

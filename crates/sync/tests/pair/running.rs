@@ -4,6 +4,8 @@ use serde_json::json;
 
 use crate::world::{CRD, FILTER, SOURCE, TOYS, Toys, World, made, toy};
 
+const TRANSLATE: &str = "koinon.dev/observed-generation";
+
 #[tokio::test(start_paused = true)]
 async fn a_crd_is_annotated_changed_unannotated_and_deleted() {
     let mut world = World::empty().await;
@@ -105,4 +107,57 @@ async fn what_the_cloud_lacks_is_told_until_it_is_there() {
     world.start();
     let told = world.robot.until_told("NoCommonVersion").await;
     assert!(told.ends_with("no version is served by both: the robot has v2, the cloud has v1"), "{told}");
+}
+
+/// In the cloud the status becomes a subresource or ceases to be one, while the syncer runs.
+async fn the_clouds_status_changes(before: bool) {
+    let mut world = World::empty().await;
+    let in_cloud = |status| Toys { status, ..Toys::plain() };
+    world.cloud.define(&in_cloud(before)).await;
+    world.robot.define(&Toys::plain()).await;
+    world.start();
+    for name in ["ball", "cube"] {
+        world.cloud.create(TOYS, made(name, json!({}), json!({"size": 1}))).await;
+        world.robot.until_there(&toy(name)).await;
+    }
+    for (round, status) in [before, !before, before].into_iter().enumerate() {
+        let versions = in_cloud(status).crd()["spec"]["versions"].clone();
+        world.cloud.patch(CRD, json!({"spec": {"versions": versions}})).await;
+        for name in ["ball", "cube"] {
+            let reported = json!({"status": {"round": round}});
+            world.robot.patch(&format!("{}/status", toy(name)), reported).await;
+            let up = |toy: Option<&serde_json::Value>| toy.is_some_and(|toy| toy["status"]["round"] == round);
+            world.cloud.until(&toy(name), up).await;
+        }
+        world.rest().await;
+        let view = world.handle.as_ref().unwrap().view().crds["toys.play.io"].clone();
+        assert_eq!((view.running, view.pending, view.errors), (true, 0, 0), "{view:#?}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_status_becomes_a_subresource() {
+    the_clouds_status_changes(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_status_is_no_subresource_any_more() {
+    the_clouds_status_changes(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_cloud_serves_is_looked_at_again_even_if_nothing_fails() {
+    let world = World::running(&Toys::new(json!({SOURCE: "cloud", TRANSLATE: "translate"}))).await;
+    world.cloud.create(TOYS, made("ball", json!({}), json!({}))).await;
+    world.robot.until_there(&toy("ball")).await;
+    // Nothing is written any more, so nothing is refused; but what is asked for cannot be done now.
+    let versions = Toys { status: false, ..Toys::plain() }.crd()["spec"]["versions"].clone();
+    world.cloud.patch(CRD, json!({"spec": {"versions": versions}})).await;
+    world.robot.until_told("NoStatusToTranslate").await;
+    let versions = Toys::plain().crd()["spec"]["versions"].clone();
+    world.cloud.patch(CRD, json!({"spec": {"versions": versions}})).await;
+    world.rest().await;
+    let view = world.handle.as_ref().unwrap().view().crds["toys.play.io"].clone();
+    assert!(view.running && view.problems.is_empty(), "{view:#?}");
 }

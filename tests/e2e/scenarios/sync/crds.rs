@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::links::{free_address, synced};
 use super::pair::{Definition, FILTER, Pair, SOURCE};
+use crate::wait::{Look, until};
 use crate::world::World;
 
 pub(super) async fn come_change_and_go(world: Arc<World>) -> anyhow::Result<()> {
     let mut pair = Pair::new(world).await?;
-    let running = pair.start().await?;
+    let metrics = free_address()?;
+    let running = pair.start_with(&pair.cloud.cluster.kubeconfig, &["--metrics", &metrics]).await?;
     let toys = Definition::new("changes", json!({}));
     // A mark that is synced all the time: once something of it has arrived, the others had their chance.
     let marks = Definition::new("marks", json!({SOURCE: "cloud"}));
     pair.define(&toys).await?;
     pair.define(&marks).await?;
     let (cloud, robot) = (pair.cloud.clone(), pair.robot.clone());
-    let annotate = async |annotations: serde_json::Value| {
+    let annotate = async |annotations: Value| {
         robot.patch(&toys.path(), &json!({"metadata": {"annotations": annotations}})).await.map(drop)
     };
     let mark = async |name: &str| {
@@ -47,6 +50,29 @@ pub(super) async fn come_change_and_go(world: Arc<World>) -> anyhow::Result<()> 
     ensure!(robot.get(&toys.object("cube")).await?.is_none(), "that source is unknown");
     annotate(json!({SOURCE: "cloud"})).await?;
     robot.until_there(&toys.object("cube")).await?;
+    // Nobody asks for it any more: what is there stays as it is, on both sides.
+    annotate(json!({SOURCE: null})).await?;
+    until("it is not synced any more", async || {
+        let crds = synced(&metrics).await?;
+        Ok(if crds == [marks.name()] { Look::Found(()) } else { Look::NotYet(format!("{crds:?}")) })
+    })
+    .await?;
+    cloud.patch(&toys.object("cube"), &json!({"spec": {"size": 2}})).await?;
+    cloud.create(&toys.objects(), &toys.made("cone", json!({}), json!({}))).await?;
+    robot.create(&toys.objects(), &toys.made("local", json!({}), json!({}))).await?;
+    let reported = json!({"status": {"phase": "Alone"}});
+    robot.patch(&format!("{}/status", toys.object("cube")), &reported).await?;
+    mark("unasked").await?;
+    ensure!(robot.get(&toys.object("cone")).await?.is_none(), "nobody asked for it");
+    ensure!(robot.get(&toys.object("local")).await?.is_some(), "nobody asked for its end");
+    let copy = robot.get(&toys.object("cube")).await?.unwrap_or_default();
+    let original = cloud.get(&toys.object("cube")).await?.unwrap_or_default();
+    ensure!(copy["spec"] == json!({}) && original.get("status").is_none(), "{copy} {original}");
+    annotate(json!({SOURCE: "cloud"})).await?;
+    robot.until_there(&toys.object("cone")).await?;
+    robot.until_gone(&toys.object("local")).await?;
+    robot.until("the edit is down", &toys.object("cube"), |cube| cube["spec"]["size"] == 2).await?;
+    cloud.until("its status is up", &toys.object("cube"), |cube| cube["status"]["phase"] == "Alone").await?;
     // Beside the robot the CRD goes, and with it what is there: the originals stay.
     robot.delete(&toys.path()).await?;
     robot.until_gone(&toys.path()).await?;
@@ -56,6 +82,13 @@ pub(super) async fn come_change_and_go(world: Arc<World>) -> anyhow::Result<()> 
     again.make(&robot).await?;
     robot.until_there(&toys.object("cube")).await?;
     pair.end(Some(running)).await
+}
+
+/// The versions in which the syncer wrote an object.
+fn written_in(object: &Value) -> Vec<&str> {
+    let fields = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let ours = fields.filter(|entry| entry["manager"] == "koinon");
+    ours.filter_map(|entry| entry["apiVersion"].as_str()).collect()
 }
 
 pub(super) async fn versions_and_scopes(world: Arc<World>) -> anyhow::Result<()> {
@@ -81,6 +114,19 @@ pub(super) async fn versions_and_scopes(world: Arc<World>) -> anyhow::Result<()>
     cloud.create(&versioned.objects(), &versioned.made("one", json!({}), json!({"size": 1}))).await?;
     let copy = robot.until_there(&versioned.object("one")).await?;
     ensure!(copy["spec"] == json!({"size": 1}), "{copy}");
+    // Through any version it would look the same; who wrote it in which version is noted beside it.
+    ensure!(written_in(&copy) == ["pair.koinon.dev/v2"], "what the robot stores: {copy}");
+    // If the cloud does not serve that one, the other will do. A watch of the old one may outlive it.
+    running.stop().await;
+    for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
+        version["served"] = json!(version["name"] == "v1beta1");
+    }
+    cloud.patch(&versioned.path(), &json!({"spec": {"versions": crd["spec"]["versions"]}})).await?;
+    let running = pair.start().await?;
+    let older = Definition { versions: vec!["v1beta1"], ..versioned.clone() };
+    cloud.create(&older.objects(), &older.made("two", json!({}), json!({"size": 2}))).await?;
+    let copy = robot.until_there(&versioned.object("two")).await?;
+    ensure!(written_in(&copy) == ["pair.koinon.dev/v1beta1"], "what both serve: {copy}");
 
     // For the whole cluster, and with a status that is a part of the object: the first one goes down.
     let mut made = wide.made("one", json!({}), json!({"size": 1}));

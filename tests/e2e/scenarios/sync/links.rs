@@ -23,8 +23,7 @@ pub(super) async fn without_a_link(world: Arc<World>) -> anyhow::Result<()> {
     // Without a link from the start: what is there stays, and health is fine.
     link.cut();
     robot.create(&toys.objects(), &toys.made("local", json!({}), json!({}))).await?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let metrics = format!("127.0.0.1:{port}");
+    let metrics = free_address()?;
     let running = pair.start_with(&kubeconfig, &["--metrics", &metrics]).await?;
     until("it has noticed that there is no link", async || {
         let (_, text) = ask(&metrics, "/metrics").await?;
@@ -77,16 +76,8 @@ pub(super) async fn credentials(world: Arc<World>) -> anyhow::Result<()> {
     pair.define(&toys).await?;
     let (cloud, robot) = (pair.cloud.clone(), pair.robot.clone());
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": "pair-robot"});
-    let role =
-        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
-    cloud
-        .create(
-            bindings,
-            &json!({"metadata": {"name": "pair-robot"}, "roleRef": role, "subjects": [subject]}),
-        )
-        .await?;
+    let (account, binding) = admin(&cloud, "pair-robot").await?;
+    cloud.delete(&account).await?;
     let kubeconfig = pair.file("token.kubeconfig");
     let write = |token: &str| -> anyhow::Result<()> {
         let written = kubeconfig_with(&cloud.cluster.kubeconfig, token)?;
@@ -104,15 +95,28 @@ pub(super) async fn credentials(world: Arc<World>) -> anyhow::Result<()> {
         let status = format!("{}/status", toys.object(&name));
         robot.patch(&status, &json!({"status": {"round": round}})).await?;
         cloud.until("its status is up", &toys.object(&name), |toy| toy["status"]["round"] == round).await?;
-        cloud.delete(&format!("{accounts}/pair-robot")).await?;
+        cloud.delete(&account).await?;
         refused(&cloud, &kubeconfig).await?;
     }
-    cloud.delete(&format!("{bindings}/pair-robot")).await?;
+    cloud.delete(&binding).await?;
     pair.end(Some(running)).await
 }
 
+/// Makes a service account in `default` that may do everything; its path, and that of its binding.
+pub(super) async fn admin(side: &Side, name: &str) -> anyhow::Result<(String, String)> {
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": name});
+    let role =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
+    side.create(accounts, &json!({"metadata": {"name": name}})).await?;
+    let binding = json!({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]});
+    side.create(bindings, &binding).await?;
+    Ok((format!("{accounts}/{name}"), format!("{bindings}/{name}")))
+}
+
 /// Waits until the server does not know the token any more.
-async fn refused(side: &Side, kubeconfig: &std::path::Path) -> anyhow::Result<()> {
+pub(super) async fn refused(side: &Side, kubeconfig: &std::path::Path) -> anyhow::Result<()> {
     let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
     let side = side.with(kube::Client::try_from(config)?);
@@ -123,8 +127,30 @@ async fn refused(side: &Side, kubeconfig: &std::path::Path) -> anyhow::Result<()
     .await
 }
 
+/// An address that nobody listens on.
+pub(super) fn free_address() -> anyhow::Result<String> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Waits until a port answers with this status.
+pub(super) async fn answers(address: &str, path: &str, wanted: u16) -> anyhow::Result<()> {
+    until(&format!("{path} answers with {wanted}"), async || {
+        let (status, text) = ask(address, path).await?;
+        let as_wanted = status.contains(&format!(" {wanted} "));
+        Ok(if as_wanted { Look::Found(()) } else { Look::NotYet(format!("{status} {text}")) })
+    })
+    .await
+}
+
+/// The CRDs that a syncer keeps in step, as its port shows them.
+pub(super) async fn synced(address: &str) -> anyhow::Result<Vec<String>> {
+    let (_, text) = ask(address, "/metrics").await?;
+    let crds = text.lines().filter_map(|line| line.strip_prefix("koinon_sync_running{crd=\""));
+    Ok(crds.filter_map(|rest| rest.split_once('"')).map(|(crd, _)| crd.to_owned()).collect())
+}
+
 /// The first line and the rest of an answer.
-async fn ask(address: &str, path: &str) -> anyhow::Result<(String, String)> {
+pub(super) async fn ask(address: &str, path: &str) -> anyhow::Result<(String, String)> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

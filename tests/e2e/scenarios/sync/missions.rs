@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::ensure;
 use serde_json::{Value, json};
 
 use super::pair::HURRY;
@@ -10,6 +11,7 @@ use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
 const CRD: &str = "missions.e2e.koinon.dev";
+const GENERATION: &str = "jsonpath={.metadata.generation}";
 const ROBOT: &str = "cloudrobotics.com/robot-name";
 
 struct Side {
@@ -57,8 +59,20 @@ pub(super) async fn missions(world: Arc<World>) -> anyhow::Result<()> {
     // One deletion goes down, also while nobody looked; many wait for a word.
     running.stop().await;
     cloud.room.kubectl(&["delete", "mission", "m-5"]).await?;
+    for goal in 70..73 {
+        cloud.patch("m-7", &json!({"spec": {"goal": goal}}).to_string(), &[]).await?;
+    }
     let running = start(&world, &cloud, &robot).await?;
     robot.counts(23).await?;
+    waited_for(&cloud, &robot).await?;
+    // People see from the cloud how the robot is.
+    until("the robot is connected", async || {
+        let shown = cloud.room.koinon(&["status", "robots"]).await?;
+        let row = shown.lines().find(|line| line.starts_with("r1 ")).unwrap_or_default();
+        let fine = row.split_whitespace().nth(1) == Some("Connected") && shown.starts_with("ROBOT");
+        Ok(if fine { Look::Found(()) } else { Look::NotYet(shown) })
+    })
+    .await?;
     // kubectl deletes one by one, as slowly as the machine is; meanwhile nobody may begin.
     running.stop().await;
     cloud.room.kubectl(&["delete", "missions", "-l", &format!("{ROBOT}=r1")]).await?;
@@ -77,6 +91,12 @@ pub(super) async fn missions(world: Arc<World>) -> anyhow::Result<()> {
     })
     .await?;
     robot.counts(23).await?;
+    until("the cloud sees that deletions are held", async || {
+        let shown = cloud.room.koinon(&["status", "robots"]).await?;
+        let held = shown.contains(&format!("r1: {CRD} DeletionsHeld: 23 deletions of copies are held"));
+        Ok(if held { Look::Found(()) } else { Look::NotYet(shown) })
+    })
+    .await?;
     robot.room.kubectl(&["annotate", "crd", CRD, "koinon.dev/confirm-deletes=23"]).await?;
     robot.counts(0).await?;
 
@@ -98,6 +118,27 @@ pub(super) async fn missions(world: Arc<World>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Generations differ between the two, and still what the robot has observed can be waited for in the cloud.
+async fn waited_for(cloud: &Side, robot: &Side) -> anyhow::Result<()> {
+    robot.has("m-7", "{.spec.goal}", "72").await?;
+    let generation =
+        async |side: &Side| side.room.kubectl(&["get", "mission", "m-7", "-o", GENERATION]).await;
+    let (above, below) = (generation(cloud).await?, generation(robot).await?);
+    ensure!(above != below, "both have generation {above}: there is nothing to translate");
+    let observed: i64 = below.parse()?;
+    let ready = json!({"type": "Ready", "status": "True", "reason": "There", "message": "", "observedGeneration": observed, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"status": {"observedGeneration": observed, "conditions": [ready]}});
+    robot.patch("m-7", &status.to_string(), &["--subresource=status"]).await?;
+    let wait = |time| ["wait", "mission/m-7", "--for=condition=Ready", time];
+    cloud.room.kubectl(&wait("--timeout=120s")).await?;
+    // The next edit nobody has observed yet.
+    cloud.patch("m-7", r#"{"spec":{"goal":73}}"#, &[]).await?;
+    robot.has("m-7", "{.spec.goal}", "73").await?;
+    let said = cloud.room.kubectl_said(&wait("--timeout=2s")).await?;
+    ensure!(said.code != Some(0) && said.err.contains("timed out"), "nobody has observed that: {}", said.err);
+    Ok(())
+}
+
 async fn start(world: &World, cloud: &Side, robot: &Side) -> anyhow::Result<Running> {
     let above = cloud.room.cluster.kubeconfig.to_string_lossy().into_owned();
     let mut arguments = vec!["--robot-name", "r1", "--cloud-kubeconfig", &above];
@@ -112,6 +153,7 @@ fn definition() -> Value {
         "metadata": {"name": CRD, "annotations": {
             "cr-syncer.cloudrobotics.com/spec-source": "cloud",
             "cr-syncer.cloudrobotics.com/filter-by-robot-name": "True",
+            "koinon.dev/observed-generation": "translate",
         }},
         "spec": {
             "group": "e2e.koinon.dev", "scope": "Namespaced", "names": {"plural": "missions", "singular": "mission", "kind": "Mission"},

@@ -10,6 +10,7 @@ mod objects;
 mod pair;
 mod proxy;
 mod rights;
+mod turns;
 
 use super::{Scenario, api, kubectl};
 
@@ -24,6 +25,9 @@ pub(super) fn all() -> Vec<Scenario> {
         api("versions_scopes_and_subresources", crds::versions_and_scopes),
         api("without_a_link", links::without_a_link),
         api("credentials_are_renewed", links::credentials),
+        api("the_robots_own_credentials_are_renewed", turns::the_robots_own_credentials),
+        api("a_replica_that_lost_its_turn_says_so", turns::a_turn_is_lost),
+        api("one_name_for_two_clusters", turns::one_name_for_two),
         api("nothing_is_deleted_on_doubt", doubts::doubts),
         api("a_hostile_robot", rights::hostile_robot),
     ]

@@ -8,7 +8,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::engine::Running;
+use crate::engine::{Running, koinon};
 use crate::wait::{Look, until};
 use crate::world::{Cluster, World};
 
@@ -150,11 +150,40 @@ impl Pair {
     }
 
     pub(super) async fn start_with(&self, cloud: &Path, more: &[&str]) -> anyhow::Result<Running> {
+        self.start_between("r1", cloud, &self.robot.cluster.kubeconfig, more).await
+    }
+
+    /// Starts one more of them, called `process`, beside a robot that is reached in this way.
+    pub(super) async fn start_at(
+        &self,
+        process: &str,
+        robot: &Path,
+        more: &[&str],
+    ) -> anyhow::Result<Running> {
+        self.start_between(process, &self.cloud.cluster.kubeconfig, robot, more).await
+    }
+
+    async fn start_between(
+        &self,
+        process: &str,
+        cloud: &Path,
+        robot: &Path,
+        more: &[&str],
+    ) -> anyhow::Result<Running> {
         let cloud = cloud.to_string_lossy();
         let mut arguments = vec!["--robot-name", "r1", "--cloud-kubeconfig", &cloud];
         arguments.extend(HURRY);
         arguments.extend(more);
-        self.world.role_with("r1", "sync", &self.robot.cluster.kubeconfig, &arguments).await
+        self.world.role_with(process, "sync", robot, &arguments).await
+    }
+
+    /// What `koinon status robots` tells programs about the cloud.
+    pub(super) async fn status_of_robots(&self) -> anyhow::Result<Value> {
+        let mut command = tokio::process::Command::new(koinon());
+        command.args(["status", "robots", "--output", "json", "--kubeconfig"]);
+        let output = command.arg(&self.cloud.cluster.kubeconfig).kill_on_drop(true).output().await?;
+        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).context("what is shown is JSON")
     }
 
     /// Leaves both sides as they were.

@@ -19,11 +19,19 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     let mut pair = Pair::new(world).await?;
     let orders = Definition::new("orders", json!({SOURCE: "cloud", FILTER: "true"}));
     let finds = Definition::new("treasures", json!({SOURCE: "robot"}));
-    pair.define(&orders).await?;
-    pair.define(&finds).await?;
+    // The status of these is a part of the object: RBAC cannot tell it from the rest.
+    let (maps, plans) = (json!({SOURCE: "cloud"}), json!({SOURCE: "cloud", FILTER: "true"}));
+    let maps = Definition { status: false, ..Definition::new("maps", maps) };
+    let plans = Definition { status: false, ..Definition::new("plans", plans) };
+    for definition in [&orders, &finds, &maps, &plans] {
+        pair.define(definition).await?;
+    }
     let (cloud, robot) = (pair.cloud.clone(), pair.robot.clone());
     let crds = pair.file("crds.json");
-    std::fs::write(&crds, json!({"kind": "List", "items": [orders.crd(), finds.crd()]}).to_string())?;
+    std::fs::write(
+        &crds,
+        json!({"kind": "List", "items": [orders.crd(), finds.crd(), maps.crd(), plans.crd()]}).to_string(),
+    )?;
     let printed = [
         (&robot, vec!["--side", "robot"]),
         (&cloud, vec!["--side", "cloud", "--robot-name", "r1", "--admission"]),
@@ -61,11 +69,22 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     cloud.until_gone(&finds.object("coin")).await?;
     cloud.delete(&orders.object("for-r1")).await?;
     robot.until_gone(&orders.object("for-r1")).await?;
+    let shared = json!({"labels": {"a": "1"}, "finalizers": ["pair.koinon.dev/keep"]});
+    cloud.create(&maps.objects(), &maps.made("of-all", shared, json!({"size": 1}))).await?;
+    cloud.create(&plans.objects(), &plans.made("for-r1", label("r1"), json!({"size": 1}))).await?;
+    cloud.create(&plans.objects(), &plans.made("for-r2", label("r2"), json!({"size": 1}))).await?;
+    for path in [maps.object("of-all"), plans.object("for-r1")] {
+        robot.until_there(&path).await?;
+        for phase in ["Read", "Done"] {
+            robot.patch(&path, &json!({"status": {"phase": phase}})).await?;
+            cloud.until("its status is up", &path, |whole| whole["status"]["phase"] == phase).await?;
+        }
+    }
     // What it lacks would be told.
     let events = robot.get("/api/v1/namespaces/default/events").await?.unwrap_or_default();
     for event in events["items"].as_array().into_iter().flatten() {
         let about = event["involvedObject"]["name"].as_str().unwrap_or_default();
-        ensure!(about != orders.name() && about != finds.name(), "{event:#}");
+        ensure!([&orders, &finds, &maps, &plans].iter().all(|synced| about != synced.name()), "{event:#}");
     }
     running.stop().await;
 
@@ -102,6 +121,36 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     thief
         .refused(Method::POST, "/api/v1/namespaces/koinon-system/configmaps", &named("sync-r2", "r1"))
         .await?;
+    // Of what is the cloud's it may write the status, and nothing that other robots would get.
+    until("the admission policy for whole objects is in force", async || {
+        let code = thief.side.code(Method::PATCH, &maps.object("of-all"), &spec).await?;
+        Ok(if code == 403 { Look::Found(()) } else { Look::NotYet(code.to_string()) })
+    })
+    .await?;
+    for change in [
+        spec.clone(),
+        json!({"spec": {"size": 2}}),
+        json!({"spec": null}),
+        json!({"spec": {"size": 2}, "status": {"phase": "Stolen"}}),
+        json!({"metadata": {"labels": {"a": "2"}}}),
+        json!({"metadata": {"labels": null}}),
+        json!({"metadata": label("r1")}),
+        json!({"metadata": {"annotations": {"a": "1"}}}),
+        json!({"metadata": {"finalizers": null}}),
+        json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}}),
+    ] {
+        thief.refused(Method::PATCH, &maps.object("of-all"), &change).await?;
+    }
+    thief.refused(Method::PATCH, &plans.object("for-r1"), &spec).await?;
+    thief.refused(Method::PATCH, &plans.object("for-r1"), &json!({"metadata": label("r2")})).await?;
+    thief.refused(Method::PATCH, &plans.object("for-r2"), &json!({"status": {"phase": "Stolen"}})).await?;
+    let map = cloud.get(&maps.object("of-all")).await?.unwrap_or_default();
+    ensure!(map["spec"] == json!({"size": 1}) && map["status"]["phase"] == "Done", "{map}");
+    for path in [maps.object("of-all"), plans.object("for-r1")] {
+        let code = thief.side.code(Method::PATCH, &path, &json!({"status": {"phase": "Told"}})).await?;
+        ensure!(code == 200, "the status of {path}: {code}");
+    }
+    cloud.patch(&maps.object("of-all"), &json!({"metadata": {"finalizers": null}})).await?;
     // Its own it may still write.
     let code = thief.side.code(Method::PATCH, &finds.object("of-r1"), &spec).await?;
     ensure!(code == 200, "its own treasure: {code}");

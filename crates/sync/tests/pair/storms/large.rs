@@ -1,29 +1,39 @@
-//! Ten thousand objects through fifty failures.
+//! Very many objects through very many failures.
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use koinon_simulation::{Dice, Fault, Requests, Trace, replay};
 
 use super::model::Model;
 use super::schedule::{Kind, Meddling};
 use crate::world::{SYNCER, Skew, Toys, World};
 
-const OBJECTS: usize = 10_000;
-const FAILURES: usize = 50;
 const EDITS: usize = 60;
 
-async fn failures(seed: u64, trace: Trace) {
+#[derive(Clone, Copy)]
+struct Size {
+    seed: u64,
+    objects: usize,
+    failures: usize,
+}
+
+async fn failures(size: Size, trace: Trace) {
+    let Size { seed, objects, failures } = size;
     let mut dice = Dice::new(seed);
-    let mut world = World::simulated(seed, &trace, Skew::default()).await;
+    let mut hours = || SignedDuration::from_hours(dice.pick(&[-30, 7, 5000]));
+    let skew = Skew { cloud: hours(), robot: hours(), syncer: hours() };
+    let mut world = World::simulated(seed, &trace, skew).await;
     let toys = Toys::filtered();
     world.cloud.define(&toys).await;
     world.robot.define(&toys).await;
     let mut model = Model::new(world.cloud.clone(), world.robot.clone(), Kind::Filtered, toys);
-    for number in 0..OBJECTS {
+    model.watch(&world.network);
+    for number in 0..objects {
         model.write(number, 0).await;
     }
     world.start();
-    for failure in 1..=FAILURES {
+    for failure in 1..=failures {
         let faults = [
             Fault::Cut,
             Fault::Hang,
@@ -39,7 +49,7 @@ async fn failures(seed: u64, trace: Trace) {
             world.network.fuse(SYNCER).after(1 + dice.roll(300));
         }
         for _ in 0..EDITS {
-            let number = dice.roll(OBJECTS);
+            let number = dice.roll(objects);
             match dice.roll(10) {
                 0 => model.erase(number).await,
                 1 => {
@@ -52,6 +62,7 @@ async fn failures(seed: u64, trace: Trace) {
             }
         }
         tokio::time::sleep(Duration::from_secs(1 + dice.roll(200) as u64)).await;
+        trace.assert_kept();
         if world.network.fuse(SYNCER).is_blown() {
             world.kill().await;
             world.start();
@@ -64,12 +75,18 @@ async fn failures(seed: u64, trace: Trace) {
     world.kill().await;
     world.start();
     world.rest().await;
+    trace.assert_kept();
     model.check().await;
     world.stop().await;
 }
 
 #[test]
+fn a_thousand_objects_through_fifteen_failures() {
+    replay(Size { seed: 5, objects: 1_000, failures: 15 }, failures);
+}
+
+#[test]
 #[ignore = "takes minutes; run it with --ignored"]
 fn ten_thousand_objects_through_fifty_failures() {
-    replay(17, failures);
+    replay(Size { seed: 17, objects: 10_000, failures: 50 }, failures);
 }
