@@ -87,7 +87,17 @@ impl Own {
     fn read_secret(&mut self) {
         let secret = match self.site.objects(&What::secret()) {
             // What was read before is used on: members need not be lost because we are for a moment.
-            Sight::Pending => return,
+            Sight::Pending => {
+                if matches!(self.contexts, Sight::Lost(_)) {
+                    self.contexts = Sight::Pending;
+                }
+                return;
+            }
+            Sight::Lost(_)
+                if matches!(self.contexts, Sight::Seen(_)) && !self.site.is_refused(&What::secret()) =>
+            {
+                return;
+            }
             Sight::Lost(why) => {
                 self.contexts = Sight::Lost(why);
                 self.secret = None;
