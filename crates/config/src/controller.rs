@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use koinon_control::{Clock, Key, events};
+use koinon_control::{Clock, Key, events, permission};
 use kube::Client;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -65,6 +65,8 @@ pub struct Config {
 impl Config {
     /// A federator beside the cluster that `client` talks to.
     pub fn new(options: Options, client: Client, connect: Connect, clock: Clock) -> Config {
+        // What is forbidden in a member is told in the status; much of what is here would not be: events, the Lease.
+        let client = permission::telling(client, "this one");
         let (metrics, lead) = (Metrics::default(), watch::Sender::new(Lead::Undecided));
         Config { options, client, connect, clock, metrics, lead }
     }

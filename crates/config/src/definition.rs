@@ -25,8 +25,8 @@ pub(crate) enum Definition {
     Refused(String),
 }
 
-/// Asks for it, after the objects were seen: a server begins to delete what holds them before it deletes them. An error is no
-/// answer.
+/// Asks for it, after the objects were seen: a server begins to delete what holds them before it deletes them. An
+/// error is no answer.
 pub(crate) async fn ask(client: &Client, kind: &Kind, deadline: Duration) -> Result<Definition, Failure> {
     let name = format!("{}.{}", kind.plural, kind.group);
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());

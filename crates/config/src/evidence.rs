@@ -46,8 +46,8 @@ impl Evidence {
         }
     }
 
-    /// Takes in the objects, by kind. One that is gone has to be explained; so have the first, or who would know later what they went
-    /// with.
+    /// Takes in the objects, by kind. One that is gone has to be explained; so have the first, or who would know later
+    /// what they went with.
     pub(crate) fn saw(&mut self, all: &[(Kind, Sight<Objects>)]) {
         self.kinds.retain(|kind, _| all.iter().any(|(known, _)| known == kind));
         for (kind, objects) in all {
@@ -65,8 +65,8 @@ impl Evidence {
         }
     }
 
-    /// Takes in whether this cluster leads. Only to be seen not to, or to lead anew, changes what this leader had: a Secret or
-    /// members that are away for a moment do not, nor does a rival.
+    /// Takes in whether this cluster leads. Only to be seen not to, or to lead anew, changes what this leader had: a
+    /// Secret or members that are away for a moment do not, nor does a rival.
     pub(crate) fn leads(&mut self, leading: Option<String>) {
         let before = self.leading.replace(leading);
         if before == self.leading {
@@ -100,7 +100,8 @@ impl Evidence {
         let Some(cluster) = leading.clone() else { return Some(Memory::default()) };
         let mut kinds = recalled.kinds.clone();
         kinds.extend(self.had.clone());
-        Some(Memory { cluster, kinds })
+        // Who had nothing leaves nothing behind.
+        Some(if kinds.is_empty() { Memory::default() } else { Memory { cluster, kinds } })
     }
 
     /// Whether copies that this leader lacks may be deleted.
@@ -310,9 +311,9 @@ mod tests {
         for first in [true, false] {
             assert_eq!(after(memory("x", "d"), first), (Leave::Granted, memory("x", "d")));
             assert_eq!(after(memory("x", "older"), first), (Leave::MadeAnew, memory("x", "older")));
-            let nothing = Memory { cluster: "x".into(), ..Memory::default() };
-            assert_eq!(after(memory("y", "d"), first), (Leave::NeverHad, nothing.clone()));
-            assert_eq!(after(Memory::default(), first), (Leave::NeverHad, nothing));
+            for other in [memory("y", "d"), Memory::default()] {
+                assert_eq!(after(other, first), (Leave::NeverHad, Memory::default()));
+            }
         }
     }
 
@@ -321,7 +322,7 @@ mod tests {
         for leading in [None, Some("y".to_owned())] {
             let mut evidence = with_one();
             evidence.leads(leading.clone());
-            assert_eq!(evidence.memory().unwrap().kinds, BTreeMap::new());
+            assert_eq!(evidence.memory(), Some(Memory::default()));
             evidence.saw(&seen(&[]));
             evidence.leads(Some("x".into()));
             assert_eq!(evidence.leave(&kind()), Leave::NeverHad);

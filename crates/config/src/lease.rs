@@ -62,19 +62,18 @@ impl Keeper {
             Err(failure) if failure.code == Some(404) => Lease::default(),
             Err(failure) => return Err(failure),
         };
-        if let Some(memory) = memory
-            && *memory != Memory::of(&there)
-        {
-            memory.keep(&api, self.deadline).await?;
-        }
-        let there = there.spec;
-        let Some(spec) = next(lead, there, self.clock.now(), self.duration) else { return Ok(()) };
+        let kept = match memory.filter(|memory| **memory != Memory::of(&there)) {
+            Some(memory) => memory.keep(&api, self.deadline).await,
+            None => Ok(()),
+        };
+        let Some(spec) = next(lead, there.spec, self.clock.now(), self.duration) else { return kept };
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}, "spec": spec,
         });
         // Forced: the name is ours, and who leads is said by the AMKOCluster alone.
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        within(self.deadline, api.patch(LEASE, &params, &Patch::Apply(lease))).await.map(drop)
+        within(self.deadline, api.patch(LEASE, &params, &Patch::Apply(lease))).await?;
+        kept
     }
 }
 

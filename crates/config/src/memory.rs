@@ -1,7 +1,7 @@
 //! What this leader was seen to have, kept over a restart: an annotation on the Lease of leadership.
 //!
-//! Only a leader that had objects of a kind may delete their copies by having them no longer. The status cannot tell it from one
-//! that never had any: both are fine while there is no member to federate to.
+//! Only a leader that had objects of a kind may delete their copies by having them no longer. The status cannot tell
+//! it from one that never had any: both are fine while there is no member to federate to.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -51,7 +51,8 @@ pub enum Leave {
     Unknown,
     /// What it lacks was deleted here, or never was here beside what is.
     Granted,
-    /// There was nothing since it became leader: it may be a cluster that lost its data, or one that was promoted before it got any.
+    /// There was nothing since it became leader: it may be a cluster that lost its data, or one that was promoted
+    /// before it got any.
     NeverHad,
     /// What it had went with its definition, and there is another one now.
     MadeAnew,
