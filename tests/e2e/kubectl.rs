@@ -41,7 +41,33 @@ pub(crate) async fn said(
     namespace: &str,
     arguments: &[&str],
 ) -> anyhow::Result<Said> {
-    let output = Command::new(kubectl)
+    end_of(&mut Command::new(kubectl), kubeconfig, namespace, arguments).await
+}
+
+/// Has an object edited as a user would, whose editor is `sed` with this script.
+pub(crate) async fn edit(
+    kubectl: &Path,
+    kubeconfig: &Path,
+    namespace: &str,
+    (what, script): (&str, &str),
+) -> anyhow::Result<()> {
+    let mut command = Command::new(kubectl);
+    command.env("KUBE_EDITOR", format!("sed -i -e '{script}'"));
+    let said = end_of(&mut command, kubeconfig, namespace, &["edit", what]).await?;
+    // An edit that changes nothing ends well.
+    if said.code != Some(0) || !said.out.contains(" edited") {
+        bail!("kubectl edit {what}: {}{}", said.err, said.out);
+    }
+    Ok(())
+}
+
+async fn end_of(
+    command: &mut Command,
+    kubeconfig: &Path,
+    namespace: &str,
+    arguments: &[&str],
+) -> anyhow::Result<Said> {
+    let output = command
         .arg("--kubeconfig")
         .arg(kubeconfig)
         .args(["--namespace", namespace])

@@ -110,11 +110,6 @@ impl World {
     }
 
     /// Runs a role of ours beside a cluster, until what comes back is stopped.
-    pub(crate) async fn role(&self, name: &str, role: &str, kubeconfig: &Path) -> anyhow::Result<Running> {
-        self.role_with(name, role, kubeconfig, &[]).await
-    }
-
-    /// The same, with more to say to it.
     pub(crate) async fn role_with(
         &self,
         name: &str,
@@ -225,6 +220,12 @@ impl Room {
     pub(crate) async fn kubectl_said(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
         kubectl::said(kubectl, &self.cluster.kubeconfig, &self.name, arguments).await
+    }
+
+    /// Edits a kind and name with this script of `sed`.
+    pub(crate) async fn kubectl_edit(&self, what: &str, script: &str) -> anyhow::Result<()> {
+        let kubectl = self.cluster.kubectl.as_deref().context("kubectl is not in PATH")?;
+        kubectl::edit(kubectl, &self.cluster.kubeconfig, &self.name, (what, script)).await
     }
 
     /// Applies an object, or several, to this namespace, as soon as it is taken: its kind may have come a moment ago.

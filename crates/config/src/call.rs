@@ -14,6 +14,13 @@ pub(crate) struct Failure {
     text: String,
 }
 
+impl Failure {
+    /// The server answered that this is not to be had. Anything else may be different in a moment.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code.is_some_and(|code| (400..500).contains(&code) && ![401, 408, 429].contains(&code))
+    }
+}
+
 /// Waits for a call, but not longer than `deadline`.
 pub(crate) async fn within<T>(
     deadline: Duration,

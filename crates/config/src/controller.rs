@@ -10,18 +10,20 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use koinon_control::{Clock, Key, events};
+use koinon_control::{Clock, Key, events, permission};
 use kube::Client;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::connect::Connect;
+use crate::definition::{self, Definition};
 use crate::follow::{Pace, What};
 use crate::here::Own;
 use crate::kinds::{self, Named, Served};
 use crate::lease::Keeper;
 use crate::link::{Follower, Link};
+use crate::memory::{self, Memory};
 use crate::metrics::Metrics;
 use crate::model::Kind;
 use crate::plan::{Lead, Outcome, Plan, Write, plan};
@@ -63,6 +65,8 @@ pub struct Config {
 impl Config {
     /// A federator beside the cluster that `client` talks to.
     pub fn new(options: Options, client: Client, connect: Connect, clock: Clock) -> Config {
+        // What is forbidden in a member is told in the status; much of what is here would not be: events, the Lease.
+        let client = permission::telling(client, "this one");
         let (metrics, lead) = (Metrics::default(), watch::Sender::new(Lead::Undecided));
         Config { options, client, connect, clock, metrics, lead }
     }
@@ -106,14 +110,16 @@ impl Config {
                 duration: config.options.lease_duration,
                 deadline: config.options.deadline,
             };
-            let (keeper, lead) = (lease(&self), self.lead.subscribe());
-            tasks.spawn(async move { keeper.run(lead).await });
+            let memory = watch::Sender::new(None);
+            let (keeper, lead, remembered) = (lease(&self), self.lead.subscribe(), memory.subscribe());
+            tasks.spawn(async move { keeper.run(lead, remembered).await });
             let (recorder, writer) =
                 events::recorder(self.client.clone(), "amko-federator", self.clock.clone());
             tasks.spawn(writer.run());
 
             let mut federator = Federator {
                 own: Own::new(site),
+                memory,
                 links: BTreeMap::new(),
                 opened: 0,
                 tasks,
@@ -151,7 +157,7 @@ impl Config {
             drop(federator);
             if matches!(*self.lead.borrow(), Lead::As(_)) {
                 // Whoever follows the Lease need not wait for its end.
-                let _ = lease(&self).write(&Lead::No).await;
+                let _ = lease(&self).write(&Lead::No, None).await;
             }
         })
     }
@@ -182,10 +188,17 @@ pub(crate) enum Done {
         named: Named,
         answer: Result<Served, String>,
     },
+    Recalled(Result<Memory, String>),
+    Defined {
+        question: (Kind, u64),
+        answer: Result<Definition, String>,
+    },
 }
 
 struct Federator<'a> {
     own: Own,
+    /// What the next process has to know.
+    memory: watch::Sender<Option<Memory>>,
     links: BTreeMap<String, Link>,
     /// How many connections there were.
     opened: u64,
@@ -207,18 +220,19 @@ impl Federator<'_> {
     fn turn(&mut self) -> Option<Duration> {
         let now = self.now();
         self.own.look();
-        for named in self.own.unknown_kinds(now) {
-            let (client, deadline) = (self.config.client.clone(), self.pace.deadline);
-            self.running.push(Box::pin(async move {
-                let answer = kinds::discover(&client, &named, deadline).await;
-                Done::Discovered { named, answer }
-            }));
-        }
+        self.ask(now);
         let mut planned = self.plan(now);
         if self.reconnect(&planned) {
             planned = self.plan(now);
         }
         self.own.remember(&planned);
+        let memory = self.own.evidence.memory();
+        self.memory.send_if_modified(|kept| {
+            *kept != memory && {
+                *kept = memory;
+                true
+            }
+        });
         self.config.metrics.planned(&planned, self.links.len());
         self.lead(&planned);
         self.write(&planned);
@@ -229,7 +243,31 @@ impl Federator<'_> {
             retry_at = reports.again_at;
             self.running.extend(reports.calls);
         }
-        [planned.again_at, retry_at, self.own.kinds_again_at()].into_iter().flatten().min()
+        let asking = [self.own.kinds_again_at(), self.own.evidence.again_at()];
+        [planned.again_at, retry_at].into_iter().chain(asking).flatten().min()
+    }
+
+    /// Asks this cluster for what has to be known of it besides what is followed.
+    fn ask(&mut self, now: Duration) {
+        let (client, deadline) = (&self.config.client, self.pace.deadline);
+        for named in self.own.unknown_kinds(now) {
+            self.running.push(Box::pin(async move {
+                let answer = kinds::discover(client, &named, deadline).await;
+                Done::Discovered { named, answer }
+            }));
+        }
+        if self.own.evidence.recall(now) {
+            self.running.push(Box::pin(async move {
+                let answer = memory::recall(client, deadline).await;
+                Done::Recalled(answer.map_err(|failure| failure.to_string()))
+            }));
+        }
+        for question in self.own.evidence.questions(now) {
+            self.running.push(Box::pin(async move {
+                let answer = definition::ask(client, &question.0, deadline).await;
+                Done::Defined { question, answer: answer.map_err(|failure| failure.to_string()) }
+            }));
+        }
     }
 
     fn plan(&self, now: Duration) -> Plan {
@@ -316,6 +354,10 @@ impl Federator<'_> {
             }
             Done::Discovered { named, answer } => {
                 self.own.kind_found(named, answer, now + self.pace.every);
+            }
+            Done::Recalled(answer) => self.own.evidence.recalled(answer, now),
+            Done::Defined { question, answer } => {
+                self.own.evidence.answered(question, answer, now, self.pace.every);
             }
         }
     }

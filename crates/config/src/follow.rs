@@ -20,7 +20,7 @@ use crate::names::{GROUP, NAMESPACE, SECRET};
 /// Objects of a list come in pages of this size.
 const PAGE: u32 = 500;
 /// One list that fails may be chance.
-const SECOND_TRY: Duration = Duration::from_secs(1);
+pub(crate) const SECOND_TRY: Duration = Duration::from_secs(1);
 
 /// How patient to be.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +107,13 @@ impl Followed {
         self.look.notify_one();
     }
 
-    pub(crate) fn lost(&self, why: String) {
-        self.mirror.lock().lost(why);
+    pub(crate) fn lost(&self, failure: &Failure) {
+        self.mirror.lock().lost(failure.to_string(), failure.is_refusal());
+    }
+
+    /// Whether the server says that this is not to be had.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.mirror.lock().is_refused()
     }
 
     pub(crate) fn forget(&self) {
@@ -123,10 +128,10 @@ pub(crate) async fn follow(
     followed: &Followed,
     wake: &Notify,
     pace: Pace,
-) -> String {
+) -> Failure {
     let api = what.api(client);
     if let Err(failure) = look(&api, what, followed, wake, pace).await {
-        return failure.to_string();
+        return failure;
     }
     let fields = what.fields().unwrap_or_default();
     let on = |event| {
@@ -146,7 +151,7 @@ pub(crate) async fn follow(
     };
     tokio::select! {
         never = watch::follow_fields(api.clone(), &fields, on) => match never {},
-        why = looks(&api, what, followed, wake, pace) => why,
+        failure = looks(&api, what, followed, wake, pace) => failure,
     }
 }
 
@@ -156,7 +161,7 @@ async fn looks(
     followed: &Followed,
     wake: &Notify,
     pace: Pace,
-) -> String {
+) -> Failure {
     let mut last = Instant::now();
     loop {
         tokio::select! {
@@ -166,7 +171,7 @@ async fn looks(
         if look(api, what, followed, wake, pace).await.is_err() {
             tokio::time::sleep(SECOND_TRY).await;
             if let Err(failure) = look(api, what, followed, wake, pace).await {
-                return failure.to_string();
+                return failure;
             }
         }
         last = Instant::now();

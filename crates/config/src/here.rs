@@ -1,6 +1,6 @@
 //! This cluster as the federator sees and remembers it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 
 use crate::connect::Contexts;
+use crate::evidence::Evidence;
 use crate::follow::What;
 use crate::kinds::{Kinds, Named, Served};
-use crate::model::{AmkoCluster, Further, Kind, Sight};
+use crate::model::{AmkoCluster, Further, Kind, Objects, Sight};
 use crate::names::NAMESPACE;
 use crate::plan::{Here, Lead, Plan};
 use crate::site::Site;
@@ -25,10 +26,9 @@ pub(crate) struct Own {
     further: Vec<Further>,
     found: Kinds,
     kinds: Vec<(Kind, Sight<()>)>,
-    /// The AMKOCluster under which this cluster leads.
-    leading: Option<String>,
-    /// The kinds that it had objects of since then.
-    had: BTreeSet<Kind>,
+    /// What is there of each: one look for all that is decided in a turn.
+    objects: Vec<(Kind, Sight<Objects>)>,
+    pub(crate) evidence: Evidence,
     conflicts: BTreeSet<String>,
 }
 
@@ -43,8 +43,8 @@ impl Own {
             further: Vec::new(),
             kinds: found.of(&[]),
             found,
-            leading: None,
-            had: BTreeSet::new(),
+            objects: Vec::new(),
+            evidence: Evidence::new(),
             conflicts: BTreeSet::new(),
         }
     }
@@ -69,12 +69,35 @@ impl Own {
         whats.extend(self.served_kinds().map(What::objects));
         self.site.follow_also(&whats);
         self.read_secret();
+        let objects = self.kinds.iter().map(|(kind, sight)| {
+            let objects = match sight {
+                Sight::Pending => Sight::Pending,
+                Sight::Lost(why) => Sight::Lost(why.clone()),
+                Sight::Seen(()) => self.site.objects(&What::objects(kind)),
+            };
+            (kind.clone(), objects)
+        });
+        self.objects = objects.collect();
+        self.evidence.saw(&self.objects);
+        if let Sight::Seen(clusters) = &self.clusters {
+            self.evidence.leads(leading(clusters));
+        }
     }
 
     fn read_secret(&mut self) {
         let secret = match self.site.objects(&What::secret()) {
             // What was read before is used on: members need not be lost because we are for a moment.
-            Sight::Pending => return,
+            Sight::Pending => {
+                if matches!(self.contexts, Sight::Lost(_)) {
+                    self.contexts = Sight::Pending;
+                }
+                return;
+            }
+            Sight::Lost(_)
+                if matches!(self.contexts, Sight::Seen(_)) && !self.site.is_refused(&What::secret()) =>
+            {
+                return;
+            }
             Sight::Lost(why) => {
                 self.contexts = Sight::Lost(why);
                 self.secret = None;
@@ -125,14 +148,8 @@ impl Own {
 
     /// All that a plan needs to know.
     pub(crate) fn here(&self) -> Here {
-        let objects = self.kinds.iter().map(|(kind, sight)| {
-            let objects = match sight {
-                Sight::Pending => Sight::Pending,
-                Sight::Lost(why) => Sight::Lost(why.clone()),
-                Sight::Seen(()) => self.site.objects(&What::objects(kind)),
-            };
-            (kind.clone(), objects)
-        });
+        let leave: BTreeMap<Kind, _> =
+            self.objects.iter().map(|(kind, _)| (kind.clone(), self.evidence.leave(kind))).collect();
         let leaving = match self.site.objects(&What::namespace()) {
             Sight::Seen(namespaces) => {
                 namespaces.iter().any(|namespace| namespace.metadata.deletion_timestamp.is_some())
@@ -147,8 +164,8 @@ impl Own {
                 Sight::Seen(Err(why)) => Sight::Seen(Err(why.clone())),
                 Sight::Seen(Ok(contexts)) => Sight::Seen(Ok(contexts.names().cloned().collect())),
             },
-            objects: objects.collect(),
-            had: self.had.clone(),
+            objects: self.objects.clone(),
+            leave,
             conflicts: self.conflicts.clone(),
             leaving,
         }
@@ -157,21 +174,8 @@ impl Own {
     /// Keeps what the next plan has to know of this one.
     pub(crate) fn remember(&mut self, plan: &Plan) {
         self.conflicts.clone_from(&plan.conflicts);
-        let Sight::Seen(clusters) = &self.clusters else { return };
-        let leading = leading(clusters);
-        // Only to be seen not to lead, or to lead anew, changes what this leader had: a Secret or members that are
-        // away for a moment do not, nor does a rival.
-        if leading != self.leading {
-            self.leading = leading;
-            self.had.clear();
-        }
         if matches!(plan.lead, Lead::As(_)) {
-            for (kind, _) in &self.kinds {
-                if matches!(self.site.objects(&What::objects(kind)), Sight::Seen(objects) if !objects.is_empty())
-                {
-                    self.had.insert(kind.clone());
-                }
-            }
+            self.evidence.has();
         }
     }
 }

@@ -32,11 +32,19 @@ impl Kinds {
     pub(crate) fn of(&self, further: &[Further]) -> Vec<(Kind, Sight<()>)> {
         let mut kinds: Vec<(Kind, Sight<()>)> =
             Kind::always().into_iter().map(|kind| (kind, Sight::Seen(()))).collect();
-        for wanted in further {
-            let (kind, sight) = self.one(wanted);
-            if !kinds.iter().any(|(known, _)| known.stage == kind.stage || same(known, &kind)) {
-                kinds.push((kind, sight));
+        let wanted: Vec<(Kind, Sight<()>)> = further.iter().map(|wanted| self.one(wanted)).collect();
+        for (kind, sight) in &wanted {
+            let everywhere = wanted.iter().any(|(other, _)| covers(other, kind));
+            let twice = kinds.iter().any(|(known, _)| same(known, kind) || covers(kind, known));
+            if everywhere || twice {
+                continue;
             }
+            let mut kind = kind.clone();
+            // Conditions are told apart by their type.
+            if kinds.iter().any(|(known, _)| known.stage == kind.stage) {
+                kind.stage = stage(&format!("{}.{}", kind.kind, kind.group), kind.namespace.as_deref());
+            }
+            kinds.push((kind, sight.clone()));
         }
         kinds
     }
@@ -51,18 +59,14 @@ impl Kinds {
         let namespace = wanted.namespace.as_deref().unwrap_or(NAMESPACE);
         let everywhere = namespace == "*" || served.is_some_and(|served| !served.namespaced);
         let (group, version) = wanted.api_version.split_once('/').unwrap_or(("", &wanted.api_version));
-        let stage = if everywhere || namespace == NAMESPACE {
-            format!("{} Federation", wanted.kind)
-        } else {
-            format!("{} Federation in {namespace}", wanted.kind)
-        };
+        let namespace = (!everywhere).then(|| namespace.to_owned());
         let kind = Kind {
             group: group.into(),
             version: version.into(),
             kind: wanted.kind.clone(),
             plural: served.map(|served| served.plural.clone()).unwrap_or_default(),
-            namespace: (!everywhere).then(|| namespace.to_owned()),
-            stage,
+            stage: stage(&wanted.kind, namespace.as_deref()),
+            namespace,
             only_one: None,
         };
         (kind, sight)
@@ -103,8 +107,22 @@ impl Kinds {
     }
 }
 
+/// The type of the condition of a kind.
+fn stage(kind: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        None | Some(NAMESPACE) => format!("{kind} Federation"),
+        Some(namespace) => format!("{kind} Federation in {namespace}"),
+    }
+}
+
 fn same(one: &Kind, other: &Kind) -> bool {
     one.group == other.group && one.kind == other.kind && one.namespace == other.namespace
+}
+
+/// Whether all objects of one are objects of another, which has more.
+fn covers(more: &Kind, less: &Kind) -> bool {
+    let everywhere = more.namespace.is_none() && less.namespace.is_some();
+    more.group == less.group && more.kind == less.kind && everywhere
 }
 
 /// Asks the current cluster for a kind.
@@ -126,5 +144,56 @@ pub(crate) async fn discover(
     match found {
         Some(found) => Ok(Served { plural: found.name, namespaced: found.namespaced }),
         None => Err(format!("{api_version} {kind} is not served")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(wanted: &[(&str, &str, Option<&str>)]) -> Vec<String> {
+        let further = |(api_version, kind, namespace): &(&str, &str, Option<&str>)| Further {
+            api_version: (*api_version).into(),
+            kind: (*kind).into(),
+            namespace: namespace.map(str::to_owned),
+        };
+        let further: Vec<Further> = wanted.iter().map(further).collect();
+        let all = Kinds::default().of(&further);
+        assert_eq!(all[..2].iter().map(|(kind, _)| kind.clone()).collect::<Vec<_>>(), Kind::always());
+        let told = |kind: &Kind| format!("{}: {}", kind.group, kind.stage);
+        all[2..].iter().map(|(kind, _)| told(kind)).collect()
+    }
+
+    #[test]
+    fn kinds_of_one_name_and_several_groups_each_have_their_stage() {
+        assert_eq!(
+            stages(&[
+                ("one.io/v1", "Rule", None),
+                ("two.io/v1", "Rule", None),
+                ("two.io/v1", "Rule", Some("shop")),
+                ("three.io/v1", "Rule", Some("shop")),
+                ("one.io/v1", "GSLBConfig", None),
+            ]),
+            [
+                "one.io: Rule Federation",
+                "two.io: Rule.two.io Federation",
+                "two.io: Rule Federation in shop",
+                "three.io: Rule.three.io Federation in shop",
+                "one.io: GSLBConfig.one.io Federation",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_named_twice_is_federated_once_and_everywhere_is_more_than_here() {
+        let rule = |namespace| ("one.io/v1", "Rule", namespace);
+        let everywhere = ["one.io: Rule Federation"];
+        assert_eq!(stages(&[rule(None), rule(Some("avi-system"))]), everywhere);
+        assert_eq!(stages(&[rule(None), rule(Some("*"))]), everywhere);
+        assert_eq!(stages(&[rule(Some("shop")), rule(None), rule(Some("*"))]), everywhere);
+        assert_eq!(stages(&[("one.io/v2", "Rule", None), rule(None)]), everywhere);
+        // AMKO's own are federated where AMKO has them.
+        let own = ("amko.vmware.com/v1alpha1", "GSLBConfig", Some("*"));
+        assert_eq!(stages(&[own]), Vec::<String>::new());
     }
 }

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::call::{Failure, within};
+use crate::memory::Memory;
 use crate::names::{FIELD_MANAGER, LEASE, NAMESPACE};
 use crate::plan::Lead;
 
@@ -26,11 +27,16 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Follows `lead` until nobody tells it any more.
-    pub(crate) async fn run(&self, mut lead: watch::Receiver<Lead>) {
+    /// Follows `lead`, and what is to be remembered, until nobody tells them any more.
+    pub(crate) async fn run(
+        &self,
+        mut lead: watch::Receiver<Lead>,
+        mut memory: watch::Receiver<Option<Memory>>,
+    ) {
         loop {
             let now = lead.borrow_and_update().clone();
-            let pause = match (self.write(&now).await, now) {
+            let remembered = memory.borrow_and_update().clone();
+            let pause = match (self.write(&now, remembered.as_ref()).await, now) {
                 (Err(failure), _) => {
                     tracing::debug!(%failure, "the Lease was not written");
                     Some(RETRY)
@@ -40,28 +46,34 @@ impl Keeper {
             };
             tokio::select! {
                 changed = lead.changed() => if changed.is_err() { return },
+                changed = memory.changed() => if changed.is_err() { return },
                 () = async { tokio::time::sleep(pause.unwrap_or_default()).await }, if pause.is_some() => {}
             }
         }
     }
 
-    pub(crate) async fn write(&self, lead: &Lead) -> Result<(), Failure> {
-        if *lead == Lead::Undecided {
+    pub(crate) async fn write(&self, lead: &Lead, memory: Option<&Memory>) -> Result<(), Failure> {
+        if *lead == Lead::Undecided && memory.is_none() {
             return Ok(());
         }
         let api: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let there = match within(self.deadline, api.get(LEASE)).await {
-            Ok(lease) => lease.spec,
-            Err(failure) if failure.code == Some(404) => None,
+            Ok(lease) => lease,
+            Err(failure) if failure.code == Some(404) => Lease::default(),
             Err(failure) => return Err(failure),
         };
-        let Some(spec) = next(lead, there, self.clock.now(), self.duration) else { return Ok(()) };
+        let kept = match memory.filter(|memory| **memory != Memory::of(&there)) {
+            Some(memory) => memory.keep(&api, self.deadline).await,
+            None => Ok(()),
+        };
+        let Some(spec) = next(lead, there.spec, self.clock.now(), self.duration) else { return kept };
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}, "spec": spec,
         });
         // Forced: the name is ours, and who leads is said by the AMKOCluster alone.
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        within(self.deadline, api.patch(LEASE, &params, &Patch::Apply(lease))).await.map(drop)
+        within(self.deadline, api.patch(LEASE, &params, &Patch::Apply(lease))).await?;
+        kept
     }
 }
 

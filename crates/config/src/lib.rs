@@ -9,21 +9,26 @@
 //! - [`plan`] decides in plain values: who leads, which members are valid, what each lacks, what the status says.
 //! - `mirror`, `follow` and `site` know what a cluster looks like: lists are the truth, watches make them quick.
 //! - [`overview`](overview()) tells how it is to whoever asks once.
-//! - `link`, `write`, `report`, `lease` and [`controller`] do what was decided, each call with a deadline.
+//! - `evidence` knows what this leader had, `definition` what became of it: only what was deleted here is deleted
+//!   elsewhere.
+//! - `link`, `write`, `report`, `lease`, `memory` and [`controller`] do what was decided, each call with a deadline.
 //!
 //! Invariants: a plan that stopped writes nothing; nothing is deleted on a follower before the leader's own
-//! objects were listed completely; every write holds only for the object that was looked at; secrets reach
-//! neither logs nor status.
+//! objects were listed completely, nor because of objects that it never had or that went with their definition; every
+//! write holds only for the object that was looked at; secrets reach neither logs nor status.
 
 mod call;
 pub mod connect;
 pub mod controller;
 pub mod crds;
+mod definition;
+mod evidence;
 mod follow;
 mod here;
 mod kinds;
 mod lease;
 mod link;
+mod memory;
 mod metrics;
 mod mirror;
 pub mod model;

@@ -17,6 +17,8 @@ pub(crate) struct Mirror {
     state: Sight<BTreeMap<Key, Arc<DynamicObject>>>,
     /// The version of the list or of the event that it shows.
     point: u64,
+    /// It is lost because the server refuses it.
+    refused: bool,
     /// How often we wrote; and up to which of these writes a list has been seen since.
     writes: u64,
     settled: u64,
@@ -39,7 +41,7 @@ pub(crate) enum Answer {
 
 impl Default for Mirror {
     fn default() -> Self {
-        Mirror { state: Sight::Pending, point: 0, writes: 0, settled: 0 }
+        Mirror { state: Sight::Pending, point: 0, refused: false, writes: 0, settled: 0 }
     }
 }
 
@@ -97,9 +99,14 @@ impl Mirror {
         true
     }
 
-    /// There is no answer any more.
-    pub(crate) fn lost(&mut self, why: String) {
+    /// There is no answer any more, or one that refuses it.
+    pub(crate) fn lost(&mut self, why: String, refused: bool) {
         self.state = Sight::Lost(why);
+        self.refused = refused;
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.state, Sight::Lost(_)) && self.refused
     }
 
     /// Starts over: what was seen says nothing about now.
@@ -196,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_lost_says_nothing_until_it_is_listed_again() {
         let mut mirror = listed(10, &[("a", 3)]);
-        mirror.lost("no answer".into());
+        mirror.lost("no answer".into(), false);
         assert!(!mirror.event(object("a", 11), false));
         assert_eq!(shown(&mirror), "no answer");
         mirror.forget();

@@ -14,6 +14,8 @@ pub const FIELD_MANAGER: &str = "AMKO-Federator";
 pub const UUID_ANNOTATION: &str = "amko.vmware.com/amko-uuid";
 /// The Lease whose holder is the context of this cluster for as long as it leads.
 pub const LEASE: &str = "amko-leader";
+/// On that Lease: of which kinds this leader was seen to have objects, for the next process.
+pub const HAD_ANNOTATION: &str = "koinon.dev/had";
 
 /// Types of conditions, in the order of the stages.
 pub mod condition {

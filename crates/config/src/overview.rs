@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 
-use crate::call::within;
+use crate::call::{Failure, within};
 use crate::connect::{Connect, Contexts};
 use crate::model::{AmkoCluster, Condition, Kind};
 use crate::names::{FIELD_MANAGER, GROUP, NAMESPACE, SECRET, status};
@@ -25,6 +25,10 @@ pub struct Overview {
     pub here: String,
     pub leads: bool,
     pub version: String,
+    /// When a leader last wrote something here; nothing of the leader itself.
+    pub last_federated: Option<Timestamp>,
+    /// Why that is not known.
+    pub error: Option<String>,
     /// What its status says, stage by stage.
     pub conditions: Vec<Condition>,
     /// The other clusters, in the order of its list.
@@ -106,8 +110,15 @@ pub async fn overview(client: &Client, connect: &Connect) -> Result<Overview, St
             here.members().into_iter().map(unknown).collect()
         }
     };
+    let (last_federated, error) = match here.is_leader {
+        true => (None, None),
+        false => match last_federated(client).await {
+            Ok(last) => (last, None),
+            Err(failure) => (None, Some(asked("configuration", &failure))),
+        },
+    };
     let AmkoCluster { context, is_leader, version, conditions, .. } = here;
-    Ok(Overview { here: context, leads: is_leader, version, conditions, others })
+    Ok(Overview { here: context, leads: is_leader, version, last_federated, error, conditions, others })
 }
 
 fn clusters(client: &Client) -> Api<DynamicObject> {
@@ -144,13 +155,19 @@ async fn ask(other: &mut Other, context: &crate::connect::Context, connect: &Con
     };
     let theirs = AmkoCluster::read(theirs);
     (other.leads, other.version) = (Some(theirs.is_leader), Some(theirs.version));
+    other.last_federated = last_federated(&client).await.map_err(|failure| failure.to_string())?;
+    Ok(())
+}
+
+/// When a leader last wrote something to a cluster.
+async fn last_federated(client: &Client) -> Result<Option<Timestamp>, Failure> {
+    let mut last = None;
     for kind in Kind::always() {
         let copies: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind.resource());
-        let copies = within(DEADLINE, copies.list(&ListParams::default())).await;
-        let copies = copies.map_err(|failure| failure.to_string())?;
-        other.last_federated = copies.items.iter().filter_map(written).chain(other.last_federated).max();
+        let copies = within(DEADLINE, copies.list(&ListParams::default())).await?;
+        last = copies.items.iter().filter_map(written).chain(last).max();
     }
-    Ok(())
+    Ok(last)
 }
 
 /// When a leader last wrote an object, by the clock of the cluster that it is in.
@@ -172,6 +189,8 @@ mod tests {
             here: "a".into(),
             leads: true,
             version: "1".into(),
+            last_federated: None,
+            error: None,
             conditions: vec![fine],
             others: vec![Other { context: "b".into(), leads: Some(false), ..Other::default() }],
         };

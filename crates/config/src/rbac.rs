@@ -17,6 +17,8 @@ pub fn rbac() -> Vec<Value> {
         rule(&[GROUP], &["amkoclusters/status"], &["patch"]),
         rule(&[GROUP], &FEDERATED, &READ),
         named(rule(&[""], &["namespaces"], &READ), &[NAMESPACE]),
+        // Objects that went with their definition were not deleted.
+        rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &["get"]),
         rule(&[""], &["events"], &["create", "patch"]),
     ];
     let here = [

@@ -8,7 +8,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::follow::{Followed, Followeds, Pace, What, follow};
+use crate::follow::{Followed, Followeds, Pace, SECOND_TRY, What, follow};
 use crate::model::{Objects, Sight};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -59,6 +59,11 @@ impl Site {
         self.followed(what).map_or(Sight::Pending, |followed| followed.objects())
     }
 
+    /// Whether the cluster says that these are not to be had.
+    pub(crate) fn is_refused(&self, what: &What) -> bool {
+        self.followed(what).is_some_and(|followed| followed.is_refused())
+    }
+
     /// Whether everything that we wrote here would be seen by now.
     pub(crate) fn is_settled(&self) -> bool {
         self.others.borrow().iter().all(|(_, followed)| followed.is_settled())
@@ -101,15 +106,15 @@ impl Site {
                         followed.forget();
                     }
                     let (what, clusters) = &self.clusters;
-                    let why = tokio::select! {
-                        why = follow(&client, what, clusters, &wake, pace) => why,
+                    let failure = tokio::select! {
+                        failure = follow(&client, what, clusters, &wake, pace) => failure,
                         () = self.follow_others(&client, &wake, pace) => continue,
                     };
                     if matches!(clusters.objects(), Sight::Seen(_)) {
                         pause = FIRST_PAUSE.min(longest);
                     }
-                    tracing::debug!(why, "a cluster was lost");
-                    clusters.lost(why);
+                    tracing::debug!(%failure, "a cluster was lost");
+                    clusters.lost(&failure);
                 }
                 Err(why) => *self.client.lock() = Err(Some(why)),
             }
@@ -135,8 +140,13 @@ impl Site {
 /// Follows one kind whatever happens: that it is not served, or forbidden, says nothing about the cluster.
 async fn persist(client: &Client, what: &What, followed: &Followed, wake: &Notify, pace: Pace) {
     loop {
-        let why = follow(client, what, followed, wake, pace).await;
-        followed.lost(why);
+        let mut failure = follow(client, what, followed, wake, pace).await;
+        // A cluster that is just coming back answers one thing and not yet the other.
+        if !failure.is_refusal() {
+            tokio::time::sleep(SECOND_TRY).await;
+            failure = follow(client, what, followed, wake, pace).await;
+        }
+        followed.lost(&failure);
         wake.notify_one();
         tokio::time::sleep(LONGEST_PAUSE.min(pace.every)).await;
     }

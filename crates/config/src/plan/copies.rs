@@ -1,6 +1,6 @@
 //! What each valid member lacks, has too much of, or has differently: the stages of federation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use koinon_control::Key;
@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 
 use super::tried::Gate;
-use super::{Here, Member, Plan, Write};
+use super::{Here, Leave, Member, Plan, Write};
 use crate::model::{AmkoCluster, Carried, Condition, Kind, Objects, Sight};
 use crate::names::status;
 
@@ -31,7 +31,7 @@ pub(super) fn federate(
     said: &mut Vec<Condition>,
 ) {
     for (kind, objects) in &here.objects {
-        match wanted(kind, objects, cluster, here, valid) {
+        match wanted(kind, objects, here, valid) {
             Wanted::Objects(objects) => said.extend(stage(now, cluster, kind, objects, valid, plan)),
             Wanted::NotYet => said.extend(cluster.condition(&kind.stage).cloned()),
             Wanted::Held(why) => said.push(Condition::new(&kind.stage, status::NOT_FEDERATED, why)),
@@ -56,7 +56,6 @@ enum Wanted<'a> {
 fn wanted<'a>(
     kind: &Kind,
     objects: &'a Sight<Objects>,
-    cluster: &AmkoCluster,
     here: &Here,
     valid: &BTreeMap<String, &Member>,
 ) -> Wanted<'a> {
@@ -78,29 +77,36 @@ fn wanted<'a>(
     {
         return Wanted::Failed(complaint.into());
     }
-    // A leader that never had one may be a cluster that lost its data, or one that was promoted before it got
-    // any. Its emptiness deletes nothing; that of a leader that had them does.
-    if objects.is_empty() && !had(kind, cluster, here) {
-        let holders: Vec<&str> = valid
-            .iter()
-            .filter(|(_, member)| matches!(member.copies.get(kind), Some(Sight::Seen(copies)) if !copies.is_empty()))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !holders.is_empty() {
-            return Wanted::Held(format!(
-                "no {} object is present in the current cluster, and there was none since it became leader; those in {} \
-                 are left alone: create one here, or delete them there",
-                kind.kind,
-                holders.join(", "),
-            ));
-        }
+    let holders = holders(kind, objects, valid).join(", ");
+    if holders.is_empty() {
+        return Wanted::Objects(objects);
     }
-    Wanted::Objects(objects)
+    // That something is not here is no reason to delete it elsewhere: that it was deleted here is.
+    let name = &kind.kind;
+    let left_alone = format!("those in {holders} are left alone");
+    let advice = "create one here, or delete them there";
+    match here.leave.get(kind).unwrap_or(&Leave::Unknown) {
+        Leave::Granted => Wanted::Objects(objects),
+        Leave::Unknown => Wanted::NotYet,
+        Leave::NeverHad => Wanted::Held(format!(
+            "no {name} object is present in the current cluster, and there was none since it became leader; {left_alone}: {advice}"
+        )),
+        Leave::MadeAnew => Wanted::Held(format!(
+            "the definition of {name} in the current cluster was made anew, and its objects went with the old one; \
+             {left_alone}: {advice}"
+        )),
+        Leave::Refused(why) => Wanted::Held(format!("{why}; {left_alone}")),
+    }
 }
 
-fn had(kind: &Kind, cluster: &AmkoCluster, here: &Here) -> bool {
-    let federated = |said: &Condition| [status::FEDERATED, status::SOME_FEDERATED].contains(&&*said.status);
-    here.had.contains(kind) || cluster.condition(&kind.stage).is_some_and(federated)
+/// The members that have copies which the leader lacks.
+fn holders<'a>(kind: &Kind, objects: &Objects, valid: &'a BTreeMap<String, &Member>) -> Vec<&'a str> {
+    let ours: BTreeSet<Key> = objects.iter().map(|object| Key::of(&**object)).collect();
+    let holds = |member: &Member| match member.copies.get(kind) {
+        Some(Sight::Seen(copies)) => copies.iter().any(|copy| !ours.contains(&Key::of(&**copy))),
+        _ => false,
+    };
+    valid.iter().filter(|(_, member)| holds(member)).map(|(name, _)| name.as_str()).collect()
 }
 
 /// Plans one kind for all members; gives its condition, or the present one while it is being found out.

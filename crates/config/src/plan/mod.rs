@@ -35,12 +35,29 @@ pub struct Here {
     pub contexts: Sight<Result<BTreeSet<String>, String>>,
     /// The objects to federate, by kind, in the order of their stages.
     pub objects: Vec<(Kind, Sight<Objects>)>,
-    /// Kinds of which this leader has been seen to have an object.
-    pub had: BTreeSet<Kind>,
+    /// Of each kind, whether copies that this leader lacks may go.
+    pub leave: BTreeMap<Kind, Leave>,
     /// Members that were seen to lead as well, and have not been seen to follow since.
     pub conflicts: BTreeSet<String>,
     /// The namespace of all this is being deleted, and its objects with it.
     pub leaving: bool,
+}
+
+/// Whether copies that this leader lacks may be deleted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Leave {
+    /// About to be found out.
+    #[default]
+    Unknown,
+    /// What it lacks was deleted here, or never was here beside what is.
+    Granted,
+    /// There was nothing since it became leader: it may be a cluster that lost its data, or one that was promoted
+    /// before it got any.
+    NeverHad,
+    /// What it had went with its definition, and there is another one now.
+    MadeAnew,
+    /// Something here is wrong or on its way out.
+    Refused(String),
 }
 
 /// One member.

@@ -6,7 +6,8 @@ use koinon_simulation::Fault;
 use serde_json::json;
 
 use crate::harness::{
-    ALL_WELL, CLIENTS, CONFIG, CONFIGS, FOLLOWER, LEASE, POLICIES, POLICY, VALID, World, config,
+    ALL_WELL, CLIENTS, CLUSTER, CLUSTERS, CONFIG, CONFIGS, FOLLOWER, LEASE, MEMBERS, POLICIES, POLICY,
+    SECRET, VALID, World, amko_cluster, config, kubeconfig,
 };
 
 const SITES: [&str; 3] = ["a", "b", "c"];
@@ -15,6 +16,13 @@ fn conflict(other: &str) -> String {
     format!(
         "member cluster validation = member cluster clients invalid \
          (AMKO in cluster {other} is also a leader, conflicting state)"
+    )
+}
+
+fn never_had(stage: &str, kind: &str) -> String {
+    format!(
+        "{stage} Federation = failure in federation (no {kind} object is present in the current cluster, and there was \
+         none since it became leader; those in b, c are left alone: create one here, or delete them there)"
     )
 }
 
@@ -128,39 +136,130 @@ async fn a_second_leader_is_noticed_although_nothing_happens_here() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_was_made_anew_and_empty_deletes_nothing() {
     let mut world = World::settled(&SITES).await;
-    world.crash("a").await;
-    // A cluster built anew: its AMKOCluster is back before its configuration.
-    let fresh = crate::harness::amko_cluster("a", true, &SITES);
-    world.at("a").delete(crate::harness::CLUSTER).await;
-    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
-    world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
-    world.at("a").create(crate::harness::CLUSTERS, fresh).await;
+    built_anew(&mut world).await;
     world.start("a");
-    let held = |stage: &str, kind: &str| {
-        format!(
-            "{stage} Federation = failure in federation (no {kind} object is present in the current cluster, and there was \
-             none since it became leader; those in b, c are left alone: create one here, or delete them there)"
-        )
-    };
-    let members = "member cluster validation = validated all member clusters";
-    world
-        .says(
-            "a",
-            &[
-                VALID,
-                CLIENTS,
-                members,
-                &held("GSLBConfig", "GSLBConfig"),
-                &held("GDP", "GlobalDeploymentPolicy"),
-            ],
-        )
-        .await;
+    let held = [never_had("GSLBConfig", "GSLBConfig"), never_had("GDP", "GlobalDeploymentPolicy")];
+    world.says("a", &[VALID, CLIENTS, MEMBERS, &held[0], &held[1]]).await;
     world.rest().await;
     assert_eq!(world.at("b").items(CONFIGS).await.len(), 1);
     world.at("a").create(CONFIGS, config("gc-1", 42)).await;
     world.at("a").create(POLICIES, crate::harness::policy("other", 42)).await;
     world.equal("a").await;
     world.says("a", &ALL_WELL).await;
+}
+
+/// A leader that was built anew: nothing of the old store is left, its Secret excepted.
+async fn built_anew(world: &mut World) {
+    world.crash("a").await;
+    for path in [CLUSTER, LEASE] {
+        world.at("a").delete(path).await;
+    }
+    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
+    world.at("a").delete(&format!("{POLICIES}/global-gdp")).await;
+    world.at("a").create(CLUSTERS, amko_cluster("a", true, &SITES)).await;
+}
+
+/// What the status says while there is nobody to federate to is no leave to delete once there is.
+#[tokio::test(start_paused = true)]
+async fn an_empty_leader_that_was_alone_at_first_deletes_nothing_when_members_appear() {
+    let mut world = World::settled(&SITES).await;
+    built_anew(&mut world).await;
+    let mut bad = kubeconfig(&SITES);
+    for cluster in bad["clusters"].as_array_mut().unwrap() {
+        cluster["cluster"]["server"] = "https://nowhere".into();
+    }
+    let rotate = async |world: &World, kubeconfig: &serde_json::Value| {
+        world.at("a").patch(SECRET, json!({"stringData": {"gslb-members": kubeconfig.to_string()}})).await
+    };
+    rotate(&world, &bad).await;
+    world.start("a");
+    let none = |name| {
+        format!("error in initializing member custer context {name}: \"https://nowhere\" leads nowhere")
+    };
+    let some = format!(
+        "member cluster initialisation = some member cluster clients couldn't be fetched ({},{})",
+        none("b"),
+        none("c")
+    );
+    world.says("a", &[VALID, &some, MEMBERS, CONFIG, POLICY]).await;
+    rotate(&world, &kubeconfig(&SITES)).await;
+    let held = [never_had("GSLBConfig", "GSLBConfig"), never_had("GDP", "GlobalDeploymentPolicy")];
+    world.says("a", &[VALID, CLIENTS, MEMBERS, &held[0], &held[1]]).await;
+    world.rest().await;
+    for name in ["b", "c"] {
+        assert_eq!(world.at(name).items(CONFIGS).await.len(), 1);
+        assert_eq!(world.at(name).items(POLICIES).await.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_while_no_federator_runs_goes_everywhere_if_this_leader_had_it() {
+    let mut world = World::settled(&SITES).await;
+    world.stop("a").await;
+    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
+    world.start("a");
+    world.equal("a").await;
+    assert_eq!(world.at("b").items(CONFIGS).await.len(), 0);
+    world.says("a", &ALL_WELL).await;
+}
+
+/// What it had as a leader of old says nothing about what it has as a new one.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stepped_back_and_comes_back_empty_deletes_nothing() {
+    let mut world = World::settled(&SITES).await;
+    world.at("a").set_leader(false).await;
+    world.says("a", &[FOLLOWER]).await;
+    world.rest().await;
+    world.stop("a").await;
+    world.at("a").delete(&format!("{CONFIGS}/gc-1")).await;
+    world.at("a").set_leader(true).await;
+    world.start("a");
+    world.says("a", &[VALID, CLIENTS, MEMBERS, &never_had("GSLBConfig", "GSLBConfig"), POLICY]).await;
+    world.rest().await;
+    assert_eq!(world.at("b").items(CONFIGS).await.len(), 1);
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The server deletes the objects of a definition before the definition is gone: nobody meant their copies.
+#[tokio::test(start_paused = true)]
+async fn deleting_a_definition_on_the_leader_leaves_the_followers_alone() {
+    let mut world = World::settled(&SITES).await;
+    // Deleted at once, and slowly: something holds the object, and with it the definition, on its way out.
+    for finalizer in [None, Some("example.com/slow")] {
+        let gc = format!("{CONFIGS}/gc-1");
+        world.at("a").patch(&gc, json!({"metadata": {"finalizers": finalizer.map(|one| [one])}})).await;
+        world.at("a").delete(&format!("{DEFINITIONS}/gslbconfigs.amko.vmware.com")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        if finalizer.is_some() {
+            world.at("a").patch(&gc, json!({"metadata": {"finalizers": null}})).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        for name in ["b", "c"] {
+            assert_eq!(world.at(name).items(CONFIGS).await.len(), 1, "{}", world.told());
+            assert_eq!(world.at(name).items(POLICIES).await.len(), 1);
+        }
+        // Made anew, it has no objects, and that deletes nothing either: not even after a restart.
+        let definition = koinon_config::crds().swap_remove(1);
+        world.at("a").create(DEFINITIONS, definition).await;
+        let anew = "GSLBConfig Federation = failure in federation (the definition of GSLBConfig in the current cluster \
+                    was made anew, and its objects went with the old one; those in b, c are left alone: create one \
+                    here, or delete them there)";
+        world.says("a", &[VALID, CLIENTS, MEMBERS, anew, POLICY]).await;
+        world.stop("a").await;
+        world.start("a");
+        world.rest().await;
+        world.says("a", &[VALID, CLIENTS, MEMBERS, anew, POLICY]).await;
+        assert_eq!(world.at("b").items(CONFIGS).await.len(), 1);
+        // What is there again is federated again, and so is its end.
+        world.at("a").create(CONFIGS, config("gc-1", 42)).await;
+        world.equal("a").await;
+        world.says("a", &ALL_WELL).await;
+        world.at("a").delete(&gc).await;
+        world.equal("a").await;
+        world.at("a").create(CONFIGS, config("gc-1", 43)).await;
+        world.equal("a").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use koinon_simulation::Fault;
+use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
 use crate::harness::{
-    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, POLICIES, POLICY, SECRET, VALID, World, config, faulty,
-    policy, secret,
+    ALL_WELL, CLIENTS, CLUSTER, CONFIG, CONFIGS, LEASE, POLICIES, POLICY, SECRET, VALID, World, config,
+    faulty, policy, secret,
 };
 
 const THREE: [&str; 3] = ["a", "b", "c"];
@@ -153,6 +153,34 @@ async fn what_is_deleted_while_the_secret_is_away_goes_everywhere_once_it_is_bac
     world.at("a").create("/api/v1/namespaces/avi-system/secrets", secret(&THREE)).await;
     world.equal("a").await;
     assert!(world.at("b").get(&format!("{POLICIES}/global-gdp")).await.is_none());
+}
+
+/// That our own server is away for a while says nothing about who leads.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_own_server_was_away_for_a_minute_leads_on() {
+    for fault in [Fault::Cut, Fault::Hang, Fault::Refuse { what: Requests::Any, code: 503, one_in: 1 }] {
+        let world = World::settled(&THREE).await;
+        world.rest().await;
+        let before = (world.at("a").get(CLUSTER).await.unwrap(), world.told());
+        world.network.set("a", "a", &[fault]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(world.leads("a"));
+        // Back again, its Secret is the last that it tells.
+        world.network.single_out("a", "a", |request| {
+            request.path.contains("/secrets").then_some(Fault::Delay(Duration::from_secs(4)))
+        });
+        world.network.set("a", "a", &[]);
+        for _ in 0..600 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(world.leads("a"));
+            let lease = world.at("a").get(LEASE).await.unwrap();
+            assert_eq!(lease["spec"]["holderIdentity"], "a");
+        }
+        assert_eq!(world.at("a").get(CLUSTER).await.unwrap()["metadata"], before.0["metadata"], "{fault:?}");
+        assert_eq!(world.told(), before.1);
+        world.at("a").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": 5}})).await;
+        world.equal("a").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

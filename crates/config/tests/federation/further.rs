@@ -7,11 +7,15 @@ use crate::harness::{ALL_WELL, CLUSTER, World};
 const RULES: &str = "/apis/amko.vmware.com/v1alpha1/namespaces/shop/gslbhostrules";
 
 fn definition() -> Value {
+    definition_in("amko.vmware.com")
+}
+
+fn definition_in(group: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gslbhostrules.amko.vmware.com"},
+        "metadata": {"name": format!("gslbhostrules.{group}")},
         "spec": {
-            "group": "amko.vmware.com", "scope": "Namespaced",
+            "group": group, "scope": "Namespaced",
             "names": {"kind": "GSLBHostRule", "listKind": "GSLBHostRuleList", "plural": "gslbhostrules", "singular": "gslbhostrule"},
             "versions": [{
                 "name": "v1alpha1", "served": true, "storage": true,
@@ -87,4 +91,35 @@ async fn a_kind_that_is_not_served_is_named_and_found_when_it_comes() {
     let rules = "GSLBHostRule Federation = federated to all valid clusters successfully";
     let all: Vec<&str> = ALL_WELL.into_iter().chain([rules]).collect();
     world.says("a", &all).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_one_name_in_two_groups_are_both_federated() {
+    let world = World::settled(&["a", "b"]).await;
+    let groups = ["amko.vmware.com", "rules.example.com"];
+    let path = |group: &str| format!("/apis/{group}/v1alpha1/namespaces/avi-system/gslbhostrules");
+    for group in groups {
+        for name in ["a", "b"] {
+            let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            world.at(name).create(definitions, definition_in(group)).await;
+            world.at(name).until(&path(group), |list| list.is_some()).await;
+        }
+        let mut rule = rule("r", 1);
+        rule["apiVersion"] = format!("{group}/v1alpha1").into();
+        world.at("a").create(&path(group), rule).await;
+    }
+    let wanted =
+        groups.map(|group| json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "GSLBHostRule"}));
+    world.at("a").patch(CLUSTER, json!({"spec": {"objects": wanted}})).await;
+    let all: Vec<&str> = ALL_WELL
+        .into_iter()
+        .chain([
+            "GSLBHostRule Federation = federated to all valid clusters successfully",
+            "GSLBHostRule.rules.example.com Federation = federated to all valid clusters successfully",
+        ])
+        .collect();
+    world.says("a", &all).await;
+    for group in groups {
+        assert_eq!(world.at("b").items(&path(group)).await.len(), 1, "{group}");
+    }
 }

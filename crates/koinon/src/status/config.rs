@@ -37,20 +37,21 @@ pub(super) async fn gather(scope: &Scope<'_>) -> anyhow::Result<Config> {
 fn told(seen: Overview, now: Timestamp) -> Config {
     let complaints = seen.complaints();
     let role = |leads| if leads { "Leader" } else { "Follower" };
+    let ago = |last| age(now.duration_since(last)) + " ago";
     let here = Cluster {
         context: seen.here,
         role: Some(role(seen.leads)),
         version: Some(seen.version),
-        last_federated: None,
-        ago: None,
-        error: None,
+        last_federated: seen.last_federated.map(|last| last.to_string()),
+        ago: seen.last_federated.map(ago),
+        error: seen.error,
     };
     let other = |other: Other| Cluster {
         context: other.context,
         role: other.leads.map(role),
         version: other.version,
         last_federated: other.last_federated.map(|last| last.to_string()),
-        ago: other.last_federated.map(|last| age(now.duration_since(last)) + " ago"),
+        ago: other.last_federated.map(ago),
         error: other.error,
     };
     let clusters = std::iter::once(here).chain(seen.others.into_iter().map(other)).collect();
@@ -93,6 +94,8 @@ mod tests {
             here: "a".into(),
             leads: true,
             version: "1.6.1".into(),
+            last_federated: None,
+            error: None,
             conditions: Vec::new(),
             others: vec![follower, away],
         };
@@ -102,6 +105,31 @@ mod tests {
              a         Leader     1.6.1     -\n\
              b         Follower   1.6.1     5m ago\n\
              c         Unknown    -         -                no answer\n"
+        );
+    }
+
+    #[test]
+    fn a_follower_says_of_itself_when_it_last_got_something() {
+        let leader = Other {
+            context: "a".into(),
+            leads: Some(true),
+            version: Some("1.6.1".into()),
+            ..Other::default()
+        };
+        let seen = Overview {
+            here: "b".into(),
+            leads: false,
+            version: "1.6.1".into(),
+            last_federated: Timestamp::from_second(940).ok(),
+            error: None,
+            conditions: Vec::new(),
+            others: vec![leader],
+        };
+        assert_eq!(
+            render(&told(seen, Timestamp::from_second(1_000).unwrap())),
+            "CLUSTER   ROLE       VERSION   LAST FEDERATED   WHY\n\
+             b         Follower   1.6.1     60s ago\n\
+             a         Leader     1.6.1     -\n"
         );
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::engine::Running;
 use crate::wait::{Look, until};
-use crate::world::{Room, World};
+use crate::world::{Cluster, Room, World};
 
 pub(super) const OBJECT: &str = "amkocluster/amkocluster-federation";
 pub(super) const VALID: &str = "current AMKOCluster Validation=valid AMKOCluster object:";
@@ -34,41 +35,81 @@ pub(super) struct Site {
     pub(super) name: &'static str,
     pub(super) room: Room,
     pub(super) role: Option<Running>,
+    /// Where its role tells how it is.
+    monitor: String,
 }
 
 impl Sites {
     /// Clusters of these names, all with the same list of members; the first is to lead. No role runs yet.
     pub(super) async fn prepare(world: &Arc<World>, names: &[&'static str]) -> anyhow::Result<Sites> {
-        let mut all = Vec::new();
+        let mut clusters = Vec::new();
         for name in names {
-            all.push(Site::prepare(world, name).await?);
+            clusters.push((*name, world.cluster(name).await?));
         }
+        Sites::of(world, &clusters).await
+    }
+
+    /// The same of these clusters.
+    pub(super) async fn of(
+        world: &Arc<World>,
+        clusters: &[(&'static str, Arc<Cluster>)],
+    ) -> anyhow::Result<Sites> {
+        let mut all = Vec::new();
+        for (name, cluster) in clusters {
+            all.push(Site::prepare(cluster, name).await?);
+        }
+        let mut sites = Sites { kubeconfig: Value::Null, all, world: world.clone() };
+        sites.introduce().await?;
+        let names: Vec<&str> = clusters.iter().map(|(name, _)| *name).collect();
+        for site in &sites.all {
+            site.apply(&site.amko_cluster(site.name == names[0], &names)).await?;
+        }
+        Ok(sites)
+    }
+
+    /// Has all know how each is reached now.
+    pub(super) async fn introduce(&mut self) -> anyhow::Result<()> {
         let mut kubeconfig = json!({"contexts": [], "clusters": [], "users": []});
-        for site in &all {
+        for site in &self.all {
             site.enter(&mut kubeconfig).await?;
         }
-        for site in &all {
+        for site in &self.all {
             site.give_secret(&kubeconfig).await?;
-            site.apply(&site.amko_cluster(site.name == names[0], names)).await?;
         }
-        Ok(Sites { kubeconfig, all, world: world.clone() })
+        self.kubeconfig = kubeconfig;
+        Ok(())
     }
 
     pub(super) async fn start(&mut self, index: usize) -> anyhow::Result<()> {
         let site = &mut self.all[index];
         let kubeconfig = site.room.kubeconfig_as("koinon-config").await?;
-        site.role = Some(self.world.role(site.name, "config", &kubeconfig).await?);
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        site.monitor = format!("127.0.0.1:{port}");
+        let arguments = ["--metrics", &site.monitor];
+        site.role = Some(self.world.role_with(site.name, "config", &kubeconfig, &arguments).await?);
         Ok(())
     }
 
     pub(super) async fn stop(&mut self, index: usize) -> anyhow::Result<()> {
-        self.all[index].role.take().context("it runs")?.stop().await;
+        let site = &mut self.all[index];
+        let role = site.role.take().context("it runs")?;
+        role.lacked_nothing(site.name)?;
+        role.stop().await;
+        Ok(())
+    }
+
+    /// Ends a role without a word, as the end of its cluster does.
+    pub(super) async fn kill(&mut self, index: usize) -> anyhow::Result<()> {
+        let role = self.all[index].role.take().context("it runs")?;
+        role.signal("KILL").await?;
+        role.stop().await;
         Ok(())
     }
 
     pub(super) async fn dissolve(self) -> anyhow::Result<()> {
         for site in self.all {
             if let Some(role) = site.role {
+                role.lacked_nothing(site.name)?;
                 role.stop().await;
             }
             site.room.leave().await?;
@@ -78,13 +119,13 @@ impl Sites {
 }
 
 impl Site {
-    async fn prepare(world: &World, name: &'static str) -> anyhow::Result<Site> {
-        let room = Room::anew(&world.cluster(name).await?, "avi-system").await?;
+    async fn prepare(cluster: &Arc<Cluster>, name: &'static str) -> anyhow::Result<Site> {
+        let room = Room::anew(cluster, "avi-system").await?;
         room.install("config").await?;
         room.kubectl(&["create", "serviceaccount", REMOTE]).await?;
         let account = format!("--serviceaccount=avi-system:{REMOTE}");
         room.kubectl(&["create", "rolebinding", REMOTE, "--role=koinon-config-member", &account]).await?;
-        Ok(Site { name, room, role: None })
+        Ok(Site { name, room, role: None, monitor: String::new() })
     }
 
     /// Adds a context for this cluster under its name.
@@ -127,8 +168,60 @@ impl Site {
         .await
     }
 
+    /// Promotes or demotes it as AMKO's manual has it.
     pub(super) async fn lead(&self, leads: bool) -> anyhow::Result<()> {
-        self.patch(OBJECT, &json!({"spec": {"isLeader": leads}})).await
+        self.room.kubectl_edit(OBJECT, &format!("s/isLeader: .*/isLeader: {leads}/")).await
+    }
+
+    /// Waits until it is known whether this site leads without a rival: by its Lease, and by its role if one runs.
+    pub(super) async fn is_seen_to_lead(&self, leads: bool) -> anyhow::Result<()> {
+        let holder = if leads { self.name } else { "" };
+        until(&format!("{holder:?} holds the Lease of {}", self.name), async || {
+            let arguments = [
+                "get",
+                "lease",
+                "amko-leader",
+                "--ignore-not-found",
+                "-o",
+                "jsonpath={.spec.holderIdentity}",
+            ];
+            let held = self.room.kubectl(&arguments).await?;
+            Ok(if held == holder { Look::Found(()) } else { Look::NotYet(held) })
+        })
+        .await?;
+        if self.role.is_none() {
+            return Ok(());
+        }
+        let wanted = if leads { " 200 " } else { " 503 " };
+        until(&format!("the role of {} answers{wanted}to /readyz?leader", self.name), async || {
+            let (first, rest) = self.ask("/readyz?leader").await?;
+            Ok(if first.contains(wanted) { Look::Found(()) } else { Look::NotYet(first + &rest) })
+        })
+        .await
+    }
+
+    /// Waits until a number of the role is this.
+    pub(super) async fn counts(&self, name: &str, wanted: u64) -> anyhow::Result<()> {
+        until(&format!("{name} of {} is {wanted}", self.name), async || {
+            let (_, text) = self.ask("/metrics").await?;
+            let line = text.lines().find(|line| line.starts_with(&format!("koinon_config_{name} ")));
+            Ok(match line {
+                Some(line) if line.ends_with(&format!(" {wanted}")) => Look::Found(()),
+                line => Look::NotYet(line.unwrap_or(&text).to_owned()),
+            })
+        })
+        .await
+    }
+
+    /// The first line and the rest of what the role answers.
+    async fn ask(&self, path: &str) -> anyhow::Result<(String, String)> {
+        let mut stream = tokio::net::TcpStream::connect(&self.monitor).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        let (first, rest) = text.split_once("\r\n").context("an answer has lines")?;
+        Ok((first.to_owned(), rest.to_owned()))
     }
 
     /// Makes the two objects that are federated.

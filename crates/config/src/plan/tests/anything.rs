@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::world::{World, cluster, object, told, world};
 use crate::model::{Kind, Sight};
-use crate::plan::{Lead, Write};
+use crate::plan::{Lead, Leave, Write};
 
 #[derive(Clone, Debug)]
 struct There {
@@ -126,8 +126,10 @@ fn build(case: &Case) -> World {
     if case.objects_sight < 2 {
         made.here.objects[0].1 = sight(case.objects_sight, Vec::new());
     }
-    if case.had {
-        made.here.had = Kind::always().into();
+    // A leader that has some of a kind had it.
+    for (kind, ours) in &made.here.objects {
+        let had = case.had || *ours != Sight::Seen(Vec::new());
+        made.here.leave.insert(kind.clone(), if had { Leave::Granted } else { Leave::NeverHad });
     }
     made.here.leaving = case.leaving;
     if case.remembered {

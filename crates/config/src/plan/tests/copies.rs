@@ -9,7 +9,7 @@ use serde_json::json;
 use super::world::{World, lines, object, told, world};
 use crate::model::{Carried, Condition, Kind, Sight};
 use crate::names::{UUID_ANNOTATION, condition};
-use crate::plan::{Outcome, Tried, Write};
+use crate::plan::{Leave, Outcome, Tried, Write};
 
 fn config(name: &str, interval: u64) -> kube::core::DynamicObject {
     object(&Kind::gslb_config(), name, 7, json!({"refreshInterval": interval}))
@@ -132,6 +132,7 @@ fn several_here_stop_this_kind_and_those_after_it() {
 #[test]
 fn a_deletion_here_is_one_there_but_a_leader_that_never_had_any_deletes_nothing() {
     let mut world = world();
+    world.here.leave.insert(Kind::gslb_config(), Leave::NeverHad);
     world.add_there("b", config("gc-1", 1800));
     assert_eq!(told(&world.plan()), Vec::<String>::new());
     assert_eq!(
@@ -140,28 +141,79 @@ fn a_deletion_here_is_one_there_but_a_leader_that_never_had_any_deletes_nothing(
          was none since it became leader; those in b are left alone: create one here, or delete them there)"
     );
     assert_eq!(told(&world.plan()), Vec::<String>::new(), "its own complaint is no leave to delete");
-    // Seen by this process, or said by the status of an earlier one.
     let mut seen = super::world::world();
     seen.add_there("b", config("gc-1", 1800));
-    seen.here.had = [Kind::gslb_config()].into();
     assert_eq!(told(&seen.plan()), ["b: delete GSLBConfig gc-1"]);
-    let mut told_before = super::world::world();
-    told_before.settle();
-    told_before.add_there("b", config("gc-1", 1800));
-    assert_eq!(told(&told_before.plan()), ["b: delete GSLBConfig gc-1"]);
+}
+
+#[test]
+fn all_was_well_while_a_leader_was_alone_and_then_a_member_appears() {
+    let alone: [fn(&mut World); 3] = [
+        |world| world.ours().clusters = vec!["a".into()],
+        |world| ["b", "c"].iter().for_each(|name| world.member(name).no_client = Some("none".into())),
+        |_| {},
+    ];
+    for leave_alone in alone {
+        let mut world = world();
+        world.here.leave.insert(Kind::gslb_config(), Leave::NeverHad);
+        let (clusters, members) = (world.ours().clusters.clone(), world.members.clone());
+        leave_alone(&mut world);
+        assert_eq!(
+            said(&mut world, condition::GSLB_CONFIG),
+            "GSLBConfig Federation = federated to all valid clusters successfully"
+        );
+        world.ours().clusters = clusters;
+        world.members = members;
+        world.add_there("b", config("gc-1", 1800));
+        assert_eq!(told(&world.settle()), Vec::<String>::new());
+        assert!(said(&mut world, condition::GSLB_CONFIG).contains("those in b are left alone"));
+    }
+}
+
+#[test]
+fn what_is_held_says_why_and_holds_up_no_other_kind() {
+    let mut world = world();
+    let before = world.says();
+    world.add_here(config("gc-1", 1800));
+    world.add_here(policy("global-gdp", 10));
+    world.add_there("b", config("extra", 1800));
+    world.add_there("c", config("gc-1", 1));
+    for (leave, said_why) in [
+        (Leave::Unknown, None),
+        (Leave::Refused("no".into()), Some("no; those in b are left alone")),
+        (
+            Leave::MadeAnew,
+            Some(
+                "the definition of GSLBConfig in the current cluster was made anew, and its objects went with the old \
+                 one; those in b are left alone: create one here, or delete them there",
+            ),
+        ),
+    ] {
+        world.here.leave.insert(Kind::gslb_config(), leave);
+        let plan = world.plan();
+        let policies = ["b", "c"].map(|name| format!("{name}: create GlobalDeploymentPolicy global-gdp"));
+        assert_eq!(told(&plan), policies);
+        let says = said(&mut world, condition::GSLB_CONFIG);
+        match said_why {
+            None => assert_eq!(says, lines(&before[3..4]).concat()),
+            Some(why) => {
+                assert_eq!(says, format!("GSLBConfig Federation = failure in federation ({why})"));
+            }
+        }
+    }
+    world.here.leave.insert(Kind::gslb_config(), Leave::Granted);
+    assert_eq!(told(&world.plan()).len(), 5);
 }
 
 #[test]
 fn nothing_is_deleted_before_all_was_listed_here_nor_while_the_namespace_goes() {
     for unknown in [Sight::Pending, Sight::Lost("no answer".into())] {
         let mut world = world();
-        world.here.had = Kind::always().into();
         world.here.objects[0].1 = unknown;
         world.add_there("b", config("gc-1", 1800));
         assert_eq!(told(&world.plan()), Vec::<String>::new());
     }
     let mut world = world();
-    world.here.had = Kind::always().into();
     world.here.leaving = true;
     world.add_there("b", config("gc-1", 1800));
     assert_eq!(told(&world.plan()), Vec::<String>::new());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::model::{AmkoCluster, Condition, Kind, Sight};
 use crate::names::NAMESPACE;
-use crate::plan::{Here, Member, Plan, Write, plan};
+use crate::plan::{Here, Leave, Member, Plan, Write, plan};
 
 pub(super) struct World {
     pub(super) here: Here,
@@ -24,7 +24,7 @@ pub(super) fn world() -> World {
         clusters: Sight::Seen(vec![cluster("a", true)]),
         contexts: Sight::Seen(Ok(["a", "b", "c"].map(String::from).into())),
         objects: Kind::always().map(|kind| (kind, Sight::Seen(Vec::new()))).into(),
-        had: Default::default(),
+        leave: Kind::always().map(|kind| (kind, Leave::Granted)).into(),
         conflicts: Default::default(),
         leaving: false,
     };
