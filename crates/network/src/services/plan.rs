@@ -207,11 +207,13 @@ fn shape(members: &[&Member], decided: &Decided, conflicts: &[String], published
             oldest.and_then(|member| member.joining.traffic_distribution.clone()),
         ),
     };
+    let disputed = serde_json::to_string(conflicts).ok().filter(|_| !conflicts.is_empty());
     Shape {
         ports: decided.ports.clone(),
         affinity,
         traffic_distribution,
-        conflicts: serde_json::to_string(conflicts).ok().filter(|_| !conflicts.is_empty()),
+        // With whom they do not agree may be one that is not known.
+        conflicts: published.and_then(|shape| shape.conflicts.clone()).or(disputed),
         is_plain: true,
     }
 }

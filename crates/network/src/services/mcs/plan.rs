@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use koinon_api::names::{MANAGED_BY, MANAGER};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 use serde_json::{Value, json};
 
+use super::lead::Lead;
 use super::record::{Derived, Export, Import, Offer, Type};
+use super::said::{conflict, export};
 use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::packing::short;
@@ -107,20 +108,27 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     let mut plan =
         ImportPlan { export: export(now, here, input, conflict.as_ref()), ..ImportPlan::default() };
     let Some((oldest, offer)) = exporters.first() else {
-        // Only who is known to export nothing any more lets it go.
-        if input.unknown.is_empty() {
-            remove(input, &mut plan);
+        // Only who is known to export nothing any more lets it go; what came from such a one is over.
+        match input.derived.as_deref().filter(|derived| !derived.going) {
+            _ if input.unknown.is_empty() => remove(input, &mut plan),
+            Some(derived) => plan.slices = settle(here, key, derived, &[], &decided, input),
+            None => {}
         }
         return plan;
     };
     if input.import.as_ref().is_some_and(|import| !import.ours) {
         return plan;
     }
-    let headless = offer.kind == Type::Headless;
+    let lead = match input.unknown.is_empty() {
+        true => Lead::of(oldest, offer),
+        // The oldest of all may be among those that are not known: what it decided stays.
+        false => Lead::of(oldest, offer).kept(input),
+    };
+    let headless = lead.headless;
     let shape = Shape {
         ports: decided.ports.clone(),
-        affinity: offer.affinity,
-        traffic_distribution: offer.traffic_distribution.clone(),
+        affinity: lead.affinity,
+        traffic_distribution: lead.traffic_distribution.clone(),
         conflicts: None,
         is_plain: true,
     };
@@ -138,8 +146,7 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
             plan.slices = settle(here, key, derived, &exporters, &decided, input);
         }
     }
-    let content =
-        content(oldest, offer, &decided, input.derived.as_deref().filter(|one| one.headless == headless));
+    let content = lead.content(&decided, input.derived.as_deref().filter(|one| one.headless == headless));
     import(input, &exporters, content, &mut plan);
     plan
 }
@@ -205,47 +212,6 @@ fn drop_slice(name: &str, slice: &OwnSlice) -> SliceStep {
     SliceStep::Delete { name: name.to_owned(), uid: slice.uid.clone(), version: slice.version.clone() }
 }
 
-/// The import, of which the oldest export decides all that members do not have in common.
-fn content(oldest: &Exporter, offer: &Offer, decided: &Decided, derived: Option<&Derived>) -> Value {
-    let ports: Vec<Value> = decided
-        .ports
-        .iter()
-        .map(|port| {
-            let mut rendered = json!({"protocol": port.protocol.as_str(), "port": port.port});
-            if !port.name.is_empty() {
-                rendered["name"] = json!(port.name);
-            }
-            if let Some(app) = &port.app_protocol {
-                rendered["appProtocol"] = json!(app);
-            }
-            rendered
-        })
-        .collect();
-    let mut spec = json!({
-        "type": if offer.kind == Type::Headless { "Headless" } else { "ClusterSetIP" },
-        "ports": ports,
-        "sessionAffinity": if offer.affinity.is_some() { "ClientIP" } else { "None" },
-    });
-    if let Some(seconds) = offer.affinity {
-        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": seconds}});
-    }
-    if let Some(policy) = &offer.internal_traffic_policy {
-        spec["internalTrafficPolicy"] = json!(policy);
-    }
-    if let Some(distribution) = &offer.traffic_distribution {
-        spec["trafficDistribution"] = json!(distribution);
-    }
-    if let Some(derived) = derived {
-        spec["ipFamilies"] = json!(derived.families);
-        if !derived.headless {
-            spec["ips"] = json!(derived.addresses);
-        }
-    }
-    let mut labels = json!(oldest.export.labels);
-    labels[MANAGED_BY] = json!(MANAGER);
-    json!({"metadata": {"labels": labels, "annotations": oldest.export.annotations}, "spec": spec})
-}
-
 fn settle(
     here: &ClusterId,
     key: &Key,
@@ -293,93 +259,4 @@ fn member(key: &Key, exporter: &Exporter, offer: &Offer) -> Member {
     };
     let source = Source { cluster: exporter.cluster.clone(), kind: Kind::Service, key: key.clone() };
     Member { source, joining: Arc::new(joining), slices: exporter.slices.clone() }
-}
-
-/// What exporters do not agree on, as one word and a sentence.
-fn conflict(exporters: &[(&Exporter, &Offer)], decided: &Decided) -> Option<(&'static str, String)> {
-    let (oldest, first) = exporters.first()?;
-    let differs = |is_same: &dyn Fn(&Exporter, &Offer) -> bool| {
-        exporters.iter().find(|(one, offer)| !is_same(one, offer)).map(|(one, _)| one.cluster.to_string())
-    };
-    let found: [(&'static str, &str, Option<String>); 7] = [
-        ("TypeConflict", "whether it is headless", differs(&|_, offer| offer.kind == first.kind)),
-        (
-            "PortConflict",
-            "its ports",
-            (decided.differ || decided.left_out.iter().any(|one| !one.is_empty()))
-                .then(|| differs(&|_, offer| offer.ports == first.ports))
-                .flatten(),
-        ),
-        ("SessionAffinityConflict", "its affinity", differs(&|_, offer| offer.affinity == first.affinity)),
-        (
-            "InternalTrafficPolicyConflict",
-            "its internal traffic",
-            differs(&|_, offer| offer.internal_traffic_policy == first.internal_traffic_policy),
-        ),
-        (
-            "TrafficDistributionConflict",
-            "the distribution of its traffic",
-            differs(&|_, offer| offer.traffic_distribution == first.traffic_distribution),
-        ),
-        ("LabelsConflict", "labels", differs(&|one, _| one.export.labels == oldest.export.labels)),
-        (
-            "AnnotationsConflict",
-            "annotations",
-            differs(&|one, _| one.export.annotations == oldest.export.annotations),
-        ),
-    ];
-    found.into_iter().find_map(|(reason, what, other)| {
-        let other = other?;
-        Some((
-            reason,
-            format!(
-                "{} and {other} differ in {what}: the oldest export, of {}, decides",
-                oldest.cluster, oldest.cluster
-            ),
-        ))
-    })
-}
-
-/// What this cluster's export should say, where that is not what it says.
-fn export(
-    now: Timestamp,
-    here: &ClusterId,
-    input: &Input,
-    conflict: Option<&(&'static str, String)>,
-) -> Option<Status> {
-    let exporter = input.exporters.iter().find(|one| &one.cluster == here)?;
-    let mut said: Vec<(&str, bool, &str, String)> = Vec::new();
-    match exporter.offer.as_deref().map(|offer| offer.kind) {
-        None => said.push(("Valid", false, "NoService", "there is no Service of this name".into())),
-        Some(Type::External) => {
-            let why = "a Service of type ExternalName cannot be exported".to_owned();
-            said.push(("Valid", false, "InvalidServiceType", why));
-        }
-        Some(_) => {
-            said.push(("Valid", true, "Valid", "the Service can be exported".into()));
-            said.push(("Ready", true, "Exported", "the Service is exported".into()));
-            said.push(match conflict {
-                Some((reason, message)) => ("Conflict", true, reason, message.clone()),
-                None => ("Conflict", false, "NoConflicts", "all exports agree".into()),
-            });
-        }
-    }
-    let before = &exporter.export.conditions;
-    let conditions: Vec<Condition> = said
-        .into_iter()
-        .map(|(kind, status, reason, message)| {
-            let status = if status { "True" } else { "False" };
-            let known = before.iter().find(|one| one.type_ == kind && one.status == status);
-            Condition {
-                type_: kind.to_owned(),
-                status: status.to_owned(),
-                reason: reason.to_owned(),
-                message,
-                observed_generation: exporter.export.generation,
-                last_transition_time: known.map_or(Time(now), |one| one.last_transition_time.clone()),
-            }
-        })
-        .collect();
-    let version = exporter.export.version.clone();
-    (*before != conditions).then_some(Status { version, conditions })
 }
