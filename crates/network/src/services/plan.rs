@@ -15,7 +15,7 @@ use super::packing::{pack, short};
 use super::ports::{self, Decided};
 use super::records::{Occupant, Published, Shape, ShapePort, digest};
 use super::telling::{self, Notice, Report};
-use super::view::{Clusters, Locality, Member, Site, Stance};
+use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
 pub const CONFLICTS: &str = "koinon.dev/conflicts";
@@ -141,11 +141,13 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     match ours {
         None => plan.service = Some(ServiceStep::Create { shape }),
         Some(published) => {
-            let suffix = site.dns_suffix.as_deref();
-            let annotations = match suffix.is_none() && published.dns.is_untouched() {
+            let targets = || targets(clusters, &members, &names, site);
+            let annotations = match &site.dns {
+                Dns::Unknown => Changes::new(),
                 // By far the most: nobody asks for what takes long to find with many endpoints.
-                true => Changes::new(),
-                false => published.dns.changes(key, suffix, &targets(clusters, &members, &names, site)),
+                Dns::Nowhere if published.dns.is_untouched() => Changes::new(),
+                Dns::Nowhere => published.dns.changes(key, None, &targets()),
+                Dns::Under(suffix) => published.dns.changes(key, Some(suffix), &targets()),
             };
             if published.shape != shape || !annotations.is_empty() {
                 let (uid, version) = (published.uid.clone(), published.version.clone());

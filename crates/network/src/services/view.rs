@@ -56,9 +56,19 @@ pub struct Site {
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
     /// What the names of load balancers lead to.
     pub resolved: Resolved,
-    /// Where virtual machines look for names, if there are any here.
-    pub dns_suffix: Option<String>,
+    pub dns: Dns,
     pub locality: Locality,
+}
+
+/// Under which domain ExternalDNS is told of federated Services.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Dns {
+    /// Under none: what it was told by us is taken back.
+    #[default]
+    Nowhere,
+    /// Whether anybody here looks for names outside the cluster is not known yet: what it was told stays.
+    Unknown,
+    Under(String),
 }
 
 /// What a cluster with a member of its own uses.

@@ -31,6 +31,10 @@ impl At {
         }
         let input = self.machine_input(key);
         let plan = plan(here, key, &input);
+        let is_made = input.ours.as_ref().is_some_and(|ours| !ours.going) && plan.service.is_none();
+        if plan.is_taken || input.machines.is_empty() || is_made {
+            self.remaking.lock().remove(key);
+        }
         let notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
         self.tell(Job::Machines(key.clone()), notices);
         if plan.is_settled() {
@@ -65,6 +69,7 @@ impl At {
         Input {
             machines: machines.collect(),
             ours: self.machine_services.get(here.as_str(), key),
+            foreign: self.remaking.lock().get(key).cloned(),
             taken: self.sources.services.get(here.as_str(), key).is_some(),
             slices: self.own_slices(key, Manager::Machines),
         }
@@ -88,8 +93,8 @@ impl At {
         let api: Api<Service> = client.namespaced(&key.namespace);
         self.may_write()?;
         let after = match step {
-            MachineStep::Create { ports } => {
-                let service = render::machine_service(key, ports);
+            MachineStep::Create { ports, foreign } => {
+                let service = render::machine_service(key, ports, foreign);
                 let made = client.call(api.create(&post_params(), &service)).await;
                 self.outcome(Written::Service, || format!("to create the Service {key}"), made)?
             }
@@ -99,16 +104,25 @@ impl At {
                 let after = client.call(api.patch(&key.name, &params, &patch)).await;
                 self.outcome(Written::Service, || format!("to change the Service {key}"), after)?
             }
-            MachineStep::Delete { uid, version } => {
-                let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
-                self.gone(Written::Service, || format!("to delete the Service {key}"), gone.map(drop))?;
-                self.sources.services.forget(here, key, uid);
-                self.machine_services.forget(here, key, uid);
-                return Ok(());
+            MachineStep::Remake { uid, version, foreign } => {
+                // Kept before it goes: whether it is gone may not be heard.
+                self.remaking.lock().insert(key.clone(), foreign.clone());
+                return self.delete_machines(key, uid, version).await;
             }
+            MachineStep::Delete { uid, version } => return self.delete_machines(key, uid, version).await,
         };
         self.sources.services.learn(here, &after);
         self.machine_services.learn(here, &after);
+        Ok(())
+    }
+
+    async fn delete_machines(&self, key: &Key, uid: &str, version: &str) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
+        let api: Api<Service> = client.namespaced(&key.namespace);
+        let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
+        self.gone(Written::Service, || format!("to delete the Service {key}"), gone.map(drop))?;
+        self.sources.services.forget(here, key, uid);
+        self.machine_services.forget(here, key, uid);
         Ok(())
     }
 

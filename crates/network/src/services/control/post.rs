@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,7 +25,7 @@ use super::quota::{MOST_ENDPOINTS, MOST_MEMBERS};
 use super::sources::Sources;
 use super::{Options, look};
 use crate::post::Post;
-use crate::services::machines::{Machine, MachineService};
+use crate::services::machines::{Foreign, Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Flaw, Kind, Source};
@@ -32,7 +33,7 @@ use crate::services::plan::{balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
 use crate::services::telling::Notice;
-use crate::services::view::Site;
+use crate::services::view::{Dns, Site};
 
 /// So many federated Services are worked on at a time.
 const AT_ONCE: usize = 8;
@@ -87,6 +88,8 @@ pub(super) struct At {
     /// Virtual machines of the member that is led, and the Services that were made for them.
     pub(super) machines: Arc<Index<Machine>>,
     pub(super) machine_services: Arc<Index<MachineService>>,
+    /// What others wrote on Services of machines that are being made anew.
+    pub(super) remaking: Mutex<BTreeMap<Key, Arc<Foreign>>>,
     /// Which machines ask for which Service.
     pub(super) asked: Arc<Mutex<Books>>,
     /// Imports of the member that is led, and the Services behind them.
@@ -124,9 +127,15 @@ impl At {
         });
         let (machines, asked) = (Index::<Machine>::new(), Arc::new(Mutex::new(Books::default())));
         let (weak, books, to) = (Arc::downgrade(&machines), asked.clone(), inbox.clone());
+        let had_any = AtomicBool::new(false);
         machines.on_change(move |news| match *news {
             News::Record(cluster, key) => {
                 let Some(index) = weak.upgrade() else { return };
+                let has_any = !index.is_empty();
+                if had_any.swap(has_any, Ordering::Relaxed) != has_any {
+                    // With the first machine there is somebody to whom every federated Service needs a name.
+                    to.add(Job::All);
+                }
                 let machine = index.get(cluster.as_str(), key);
                 let services = machine.iter().flat_map(|one| one.asks.keys());
                 let services: Vec<Key> =
@@ -165,6 +174,7 @@ impl At {
             owners,
             machines,
             machine_services,
+            remaking: Mutex::default(),
             asked,
             imports,
             derived,
@@ -324,7 +334,7 @@ impl At {
             occupant: self.sources.services.get(here.as_str(), key),
             slices: self.own_slices(key, Manager::Federation),
             resolved,
-            dns_suffix: self.options.dns_suffix.clone().filter(|_| self.has_machines()),
+            dns: self.dns(),
             locality: self.options.locality,
         }
     }
@@ -343,9 +353,16 @@ impl At {
         slices.collect()
     }
 
-    /// Whether virtual machines are looked after here, which look for names outside the cluster.
-    fn has_machines(&self) -> bool {
-        !self.machines.is_empty()
+    /// Virtual machines that are looked after here look for names outside the cluster.
+    fn dns(&self) -> Dns {
+        match &self.options.dns_suffix {
+            None => Dns::Nowhere,
+            Some(_) if self.machines.knowledge(self.post.name().as_str()) == Knowledge::Unknown => {
+                Dns::Unknown
+            }
+            Some(_) if self.machines.is_empty() => Dns::Nowhere,
+            Some(suffix) => Dns::Under(suffix.clone()),
+        }
     }
 
     /// Members of this cluster with which something is wrong.

@@ -7,4 +7,4 @@ mod record;
 pub mod tag;
 
 pub use plan::{Input, MachinePlan, MachineStep, plan};
-pub use record::{Machine, MachineService};
+pub use record::{Foreign, Machine, MachineService};

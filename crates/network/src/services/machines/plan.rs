@@ -6,7 +6,7 @@ use std::sync::Arc;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::record::{Machine, MachineService};
+use super::record::{Foreign, Machine, MachineService};
 use crate::services::address::is_label;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
@@ -20,6 +20,8 @@ pub struct Input {
     pub machines: Vec<(Key, Arc<Machine>)>,
     /// The Service, if we made it.
     pub ours: Option<Arc<MachineService>>,
+    /// What others wrote on the Service that is being made anew.
+    pub foreign: Option<Arc<Foreign>>,
     /// Whether there is a Service of that name at all.
     pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
@@ -37,9 +39,25 @@ pub struct MachinePlan {
 /// What to do about the Service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineStep {
-    Create { ports: Vec<(String, Protocol, u16)> },
-    Update { uid: String, version: String, ports: Vec<(String, Protocol, u16)> },
-    Delete { uid: String, version: String },
+    Create {
+        ports: Vec<(String, Protocol, u16)>,
+        foreign: Arc<Foreign>,
+    },
+    Update {
+        uid: String,
+        version: String,
+        ports: Vec<(String, Protocol, u16)>,
+    },
+    /// It goes, to be made anew with all that others wrote on it.
+    Remake {
+        uid: String,
+        version: String,
+        foreign: Arc<Foreign>,
+    },
+    Delete {
+        uid: String,
+        version: String,
+    },
 }
 
 impl MachinePlan {
@@ -59,14 +77,20 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
     }
     let ports = ports(key, input);
     let Some(ours) = ours else {
-        return MachinePlan { service: Some(MachineStep::Create { ports }), ..MachinePlan::default() };
+        let foreign = input.foreign.clone().unwrap_or_default();
+        return MachinePlan {
+            service: Some(MachineStep::Create { ports, foreign }),
+            ..MachinePlan::default()
+        };
     };
     if ours.going {
         return MachinePlan::default();
     }
     // Whether a Service has an address cannot be changed: it is made anew.
     if ours.headless != ports.is_empty() {
-        return MachinePlan { service: Some(delete(ours)), ..MachinePlan::default() };
+        let (uid, version) = (ours.uid.clone(), ours.version.clone());
+        let remake = MachineStep::Remake { uid, version, foreign: ours.foreign.clone() };
+        return MachinePlan { service: Some(remake), ..MachinePlan::default() };
     }
     let mut wanted = slices(here, key, &ports, input);
     let mut steps = Vec::new();

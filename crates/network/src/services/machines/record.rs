@@ -1,6 +1,10 @@
 //! What is kept of virtual machines, and of the Services that were made for them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Service;
+use koinon_api::names::MANAGED_BY;
 use koinon_api::names::network::VM_SERVICE;
 use koinon_api::network::VirtualMachine;
 use koinon_fleet::Record;
@@ -45,9 +49,17 @@ impl Record for Machine {
     }
 }
 
+/// What others wrote on a Service of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
 /// A Service that was made for machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineService {
+    pub foreign: Arc<Foreign>,
     pub uid: String,
     pub version: String,
     pub going: bool,
@@ -66,7 +78,12 @@ impl Record for MachineService {
             let number = u16::try_from(port.port).ok()?;
             Some((port.name.clone().unwrap_or_default(), Protocol::read(port.protocol.as_deref())?, number))
         });
+        let foreign = Foreign {
+            labels: without(service.labels(), MANAGED_BY),
+            annotations: without(service.annotations(), VM_SERVICE),
+        };
         Some(MachineService {
+            foreign: Arc::new(foreign),
             uid: service.uid().unwrap_or_default(),
             version: service.resource_version().unwrap_or_default(),
             going: service.metadata.deletion_timestamp.is_some(),
@@ -75,4 +92,8 @@ impl Record for MachineService {
             ports: ports.collect(),
         })
     }
+}
+
+fn without(all: &BTreeMap<String, String>, ours: &str) -> BTreeMap<String, String> {
+    all.iter().filter(|(key, _)| *key != ours).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
