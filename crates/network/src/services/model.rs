@@ -129,6 +129,8 @@ pub enum Kind {
     Service,
     NativeService,
     VirtualMachine,
+    ServiceExport,
+    ServiceImport,
 }
 
 impl Kind {
@@ -137,6 +139,8 @@ impl Kind {
             Kind::Service => "Service",
             Kind::NativeService => "NativeService",
             Kind::VirtualMachine => "VirtualMachine",
+            Kind::ServiceExport => "ServiceExport",
+            Kind::ServiceImport => "ServiceImport",
         }
     }
 }

@@ -44,6 +44,8 @@ pub enum ServiceStep {
         version: String,
         shape: Shape,
         annotations: Changes,
+        /// Whether a port is called otherwise from now on.
+        renames: bool,
     },
     Delete {
         uid: String,
@@ -124,7 +126,8 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     let published = ours.map(|published| &published.shape);
     let decided = decide(&members, published.filter(|_| !unknown.is_empty()));
     let conflicts = telling::conflicts(&members, &decided);
-    let shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
+    let mut shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
+    let unknown_here = shape.traffic_distribution.take_if(|value| site.unsupported.contains(value));
     let mut plan = Plan { why: format!("{} members", members.len()), ..Plan::default() };
     if shape.ports.is_empty() {
         plan.why = "no member offers a port".into();
@@ -138,6 +141,9 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     let (reached, at_home) = reach(here, clusters, &members, &names, site);
     plan.members = telling::reports(&members, &reached, &decided);
     plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
+    if let (Some(value), Some(published)) = (unknown_here, ours) {
+        plan.notices.push(telling::unsupported(key, &published.uid, &value));
+    }
     match ours {
         None => plan.service = Some(ServiceStep::Create { shape }),
         Some(published) => {
@@ -151,7 +157,8 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
             };
             if published.shape != shape || !annotations.is_empty() {
                 let (uid, version) = (published.uid.clone(), published.version.clone());
-                plan.service = Some(ServiceStep::Update { uid, version, shape, annotations });
+                let renames = renames(&published.shape, &shape);
+                plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
             let wanted = slices(key, &members, reached);
             plan.slices = settle(key, clusters, published, wanted, at_home, site);
@@ -163,6 +170,16 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
 impl Plan {
     fn waits(why: String) -> Plan {
         Plan { why, ..Plan::default() }
+    }
+
+    /// How the Service should distribute its traffic, where it is to be written.
+    pub fn traffic_distribution(&self) -> Option<&str> {
+        match self.service.as_ref()? {
+            ServiceStep::Create { shape } | ServiceStep::Update { shape, .. } => {
+                shape.traffic_distribution.as_deref()
+            }
+            ServiceStep::Delete { .. } => None,
+        }
     }
 
     /// Whether there is nothing to write.
@@ -218,6 +235,15 @@ fn shape(members: &[&Member], decided: &Decided, conflicts: &[String], published
         conflicts: published.and_then(|shape| shape.conflicts.clone()).or(disputed),
         is_plain: true,
     }
+}
+
+/// Whether a port that is there already is called otherwise.
+fn renames(before: &Shape, after: &Shape) -> bool {
+    let called = |shape: &Shape, port: &ShapePort| {
+        let same = shape.ports.iter().find(|one| (one.protocol, one.port) == (port.protocol, port.port));
+        same.map(|one| one.name.clone())
+    };
+    before.ports.iter().any(|port| called(after, port).is_some_and(|name| name != port.name))
 }
 
 /// What each member's ports are called. While a port is being renamed its slices have both names, so that nothing is

@@ -7,6 +7,7 @@ use koinon_control::events::Weight;
 use koinon_fleet::ClusterId;
 use serde::Serialize;
 
+use super::address::shown;
 use super::endpoints::Reached;
 use super::model::{Family, Kind};
 use super::ports::Decided;
@@ -120,7 +121,17 @@ pub(super) fn on_local(
     local.filter_map(|member| say(member).map(|(reason, message)| notice(member, reason, message))).collect()
 }
 
-fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
+/// Tells a federated Service that a field of it is not known here.
+pub(super) fn unsupported(key: &Key, uid: &str, value: &str) -> Notice {
+    let message = format!(
+        "this cluster does not take the trafficDistribution {}, which its oldest member has: it is left out here",
+        shown(value)
+    );
+    let (kind, about, uid) = (Kind::Service, key.clone(), uid.to_owned());
+    Notice { kind, about, uid, weight: Weight::Warning, reason: "FieldRefused", message }
+}
+
+pub(super) fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
     Notice {
         kind: member.source.kind,
         about: member.source.key.clone(),

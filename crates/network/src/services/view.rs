@@ -1,6 +1,6 @@
 //! What a plan looks at: all members of one federated Service, and what is in the cluster it is made for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -57,6 +57,8 @@ pub struct Site {
     /// What the names of load balancers lead to.
     pub resolved: Resolved,
     pub dns: Dns,
+    /// Values of `trafficDistribution` that this cluster does not take.
+    pub unsupported: BTreeSet<String>,
     pub locality: Locality,
 }
 

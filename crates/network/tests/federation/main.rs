@@ -4,6 +4,7 @@ mod exporting;
 mod harness;
 mod leading;
 mod machines;
+mod refusing;
 mod schedules;
 mod sharing;
 mod wire;

@@ -79,6 +79,7 @@ impl World {
                 .collect(),
             resolved: self.resolved.clone(),
             dns: Dns::Nowhere,
+            unsupported: Default::default(),
             locality: self.locality,
         }
     }

@@ -16,9 +16,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::act::{Error, only, post_params};
-use super::post::At;
-use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, derived_key, plan};
+use super::post::{At, Job};
+use super::undone::Undone;
+use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
 use crate::services::metrics::Written;
+use crate::services::model::Kind;
 use crate::services::records::Manager;
 use crate::services::render;
 
@@ -37,16 +39,18 @@ impl At {
         }
         self.derived_names.lock().insert(derived_key(key), key.clone());
         let plan = plan(self.post.clock().now(), here, key, &self.import_input(key));
-        if plan.is_settled() {
+        let undone = if plan.is_settled() { Undone::default() } else { self.act_on_import(key, &plan).await };
+        let distribution = plan.derived.as_ref().and_then(DerivedStep::traffic_distribution);
+        if self.learn_unsupported(&undone, distribution) {
+            return Next::Retry;
+        }
+        let uid = self.imports.get(here.as_str(), key).map(|import| import.uid.clone()).unwrap_or_default();
+        self.tell(Job::Import(key.clone()), undone.told(Kind::ServiceImport, key, &uid));
+        if undone.is_empty() {
             return Next::Done;
         }
-        match self.act_on_import(key, &plan).await {
-            Ok(()) => Next::Done,
-            Err(error) => {
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
-        }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
     }
 
     /// All imports that there are, or should be.
@@ -72,6 +76,7 @@ impl At {
             import: self.imports.get(here.as_str(), key),
             derived: self.derived.get(here.as_str(), &derived_key(key)),
             slices: self.own_slices(&derived_key(key), Manager::Imports),
+            unsupported: self.unsupported.lock().clone(),
             ..Input::default()
         };
         for member in self.post.fleet.members() {
@@ -96,13 +101,23 @@ impl At {
         input
     }
 
-    async fn act_on_import(&self, key: &Key, plan: &ImportPlan) -> Result<(), Error> {
-        let (here, client) = (self.post.name(), self.post.client());
+    async fn act_on_import(&self, key: &Key, plan: &ImportPlan) -> Undone {
         let behind = derived_key(key);
-        self.act_on_slices(&behind, Manager::Imports, &plan.slices).await?;
-        if let Some(step) = &plan.derived {
-            self.act_on_derived(key, &behind, step).await?;
+        let mut undone = self.act_on_slices(&behind, Manager::Imports, &plan.slices).await;
+        if let (Some(step), false) = (&plan.derived, undone.is_passing()) {
+            undone.note(self.act_on_derived(key, &behind, step).await);
         }
+        if !undone.is_passing() {
+            undone.note(self.act_on_imported(key, plan).await);
+        }
+        if let (Some(status), false) = (&plan.export, undone.is_passing()) {
+            undone.note(self.say_of_export(key, status).await);
+        }
+        undone
+    }
+
+    async fn act_on_imported(&self, key: &Key, plan: &ImportPlan) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
         let api: Api<ServiceImport> = client.namespaced(&key.namespace);
         match &plan.import {
             Some(ImportStep::Create { content }) => {
@@ -145,14 +160,16 @@ impl At {
             let after = self.patch_status(&api, "ServiceImport", key, status.clone()).await?;
             self.imports.learn(here, &after);
         }
-        if let Some(status) = &plan.export {
-            let api: Api<ServiceExport> = client.namespaced(&key.namespace);
-            let patch = json!({
-                "metadata": {"resourceVersion": status.version}, "status": {"conditions": status.conditions},
-            });
-            let after = self.patch_status(&api, "ServiceExport", key, patch).await?;
-            self.sources.exports.learn(here, &after);
-        }
+        Ok(())
+    }
+
+    async fn say_of_export(&self, key: &Key, status: &Status) -> Result<(), Error> {
+        let api: Api<ServiceExport> = self.post.client().namespaced(&key.namespace);
+        let patch = json!({
+            "metadata": {"resourceVersion": status.version}, "status": {"conditions": status.conditions},
+        });
+        let after = self.patch_status(&api, "ServiceExport", key, patch).await?;
+        self.sources.exports.learn(self.post.name(), &after);
         Ok(())
     }
 

@@ -46,8 +46,8 @@ pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters
 fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
     let cluster = source.cluster.as_str();
     let joining = match source.kind {
-        // A machine is a member by way of the Service that is made for it.
-        Kind::VirtualMachine => return None,
+        // A machine is a member by way of the Service that is made for it, and an export joins an import.
+        Kind::VirtualMachine | Kind::ServiceExport | Kind::ServiceImport => return None,
         Kind::NativeService => sources.natives.get(cluster, &source.key)?,
         Kind::Service => match &*sources.services.get(cluster, &source.key)? {
             Occupant::Member(joining) => joining.clone(),
@@ -58,8 +58,8 @@ fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
         return None;
     }
     let slices = match source.kind {
-        Kind::NativeService | Kind::VirtualMachine => Vec::new(),
         Kind::Service => slices(sources, &source.cluster, &source.key),
+        _ => Vec::new(),
     };
     Some(Member { slices, joining, source })
 }

@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams};
 
 use super::act::{Error, only, post_params};
 use super::post::{At, Job};
+use super::undone::Undone;
 use crate::services::machines::{Input, MachineStep, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
@@ -35,25 +36,22 @@ impl At {
         if plan.is_taken || input.machines.is_empty() || is_made {
             self.remaking.lock().remove(key);
         }
-        let notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
+        let mut undone = Undone::default();
+        if !plan.is_settled() {
+            undone = self.act_on_slices(key, Manager::Machines, &plan.slices).await;
+            if let (Some(step), false) = (&plan.service, undone.is_passing()) {
+                undone.note(self.act_on_machines(key, step).await);
+            }
+        }
+        let mut notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
+        let uid = input.ours.as_ref().map(|ours| ours.uid.as_str()).unwrap_or_default();
+        notices.extend(undone.told(Kind::Service, key, uid));
         self.tell(Job::Machines(key.clone()), notices);
-        if plan.is_settled() {
+        if undone.is_empty() {
             return Next::Done;
         }
-        let outcome = async {
-            self.act_on_slices(key, Manager::Machines, &plan.slices).await?;
-            match &plan.service {
-                Some(step) => self.act_on_machines(key, step).await,
-                None => Ok(()),
-            }
-        };
-        match outcome.await {
-            Ok(()) => Next::Done,
-            Err(error) => {
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
-        }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
     }
 
     fn machine_input(&self, key: &Key) -> Input {

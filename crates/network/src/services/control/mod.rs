@@ -14,6 +14,7 @@ mod post;
 mod quota;
 mod resolve;
 mod sources;
+mod undone;
 mod withdraw;
 
 pub use resolve::{Resolve, system};

@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use koinon_api::names::network::{
-    NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP, VIRTUAL_MACHINE_VERSION,
+    MCS_GROUP, MCS_VERSION, NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP,
+    VIRTUAL_MACHINE_VERSION,
 };
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
@@ -19,10 +20,10 @@ use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::act::Error;
 use super::books::Books;
 use super::quota::{MOST_ENDPOINTS, MOST_MEMBERS};
 use super::sources::Sources;
+use super::undone::Undone;
 use super::{Options, look};
 use crate::post::Post;
 use crate::services::machines::{Foreign, Machine, MachineService};
@@ -97,6 +98,8 @@ pub(super) struct At {
     pub(super) derived: Arc<Index<Derived>>,
     /// Which import a Service stands behind.
     pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
+    /// Values of `trafficDistribution` that the member that is led does not take.
+    pub(super) unsupported: Mutex<BTreeSet<String>>,
     inbox: Arc<Inbox>,
     /// What was told last, by what it was about.
     told: Mutex<BTreeMap<Job, Vec<Notice>>>,
@@ -179,6 +182,7 @@ impl At {
             imports,
             derived,
             derived_names: Mutex::default(),
+            unsupported: Mutex::default(),
             inbox,
             told: Mutex::default(),
         }
@@ -302,29 +306,42 @@ impl At {
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");
-        let outcome = if plan.is_settled() { Ok(()) } else { self.act(key, &plan).await };
+        let undone = if plan.is_settled() { Undone::default() } else { self.act(key, &plan).await };
         let mut notices = plan.notices.clone();
-        if let Err(Error::Foreign(slice)) = &outcome {
-            notices.extend(foreign(key, slice, site.occupant.as_deref()));
+        if self.learn_unsupported(&undone, plan.traffic_distribution()) {
+            return Next::Retry;
         }
+        let uid = match site.occupant.as_deref() {
+            Some(Occupant::Ours(published)) => published.uid.as_str(),
+            _ => "",
+        };
+        notices.extend(undone.told(Kind::Service, key, uid));
+        let local = clusters.get(here).map(|cluster| cluster.members.as_slice()).unwrap_or_default();
+        notices.extend(undone.told_to_members(local));
         self.tell(Job::Federated(key.clone()), notices);
-        match outcome {
-            Ok(()) => {
-                if let (Some(since), false) = (since, plan.is_settled()) {
-                    self.metrics.propagated(since.elapsed());
-                }
-                let now = self.post.clock().now();
-                let left = again.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
-                left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1))))
+        if undone.is_empty() {
+            if let (Some(since), false) = (since, plan.is_settled()) {
+                self.metrics.propagated(since.elapsed());
             }
-            Err(error) => {
-                if let Some(since) = since {
-                    self.inbox.since.lock().entry(key.clone()).or_insert(since);
-                }
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
+            return self.look_again(again);
         }
+        if let Some(since) = since {
+            self.inbox.since.lock().entry(key.clone()).or_insert(since);
+        }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
+    }
+
+    /// Whether a cluster refused a Service for a field that older servers do not know: it goes without from now on.
+    pub(super) fn learn_unsupported(&self, undone: &Undone, value: Option<&str>) -> bool {
+        let Some(value) = value.filter(|_| undone.is_about("trafficDistribution")) else { return false };
+        self.unsupported.lock().insert(value.to_owned())
+    }
+
+    pub(super) fn look_again(&self, due: Option<Timestamp>) -> Next {
+        let now = self.post.clock().now();
+        let left = due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1))))
     }
 
     fn site(&self, key: &Key, resolved: crate::services::endpoints::Resolved) -> Site {
@@ -335,6 +352,7 @@ impl At {
             slices: self.own_slices(key, Manager::Federation),
             resolved,
             dns: self.dns(),
+            unsupported: self.unsupported.lock().clone(),
             locality: self.options.locality,
         }
     }
@@ -385,6 +403,7 @@ impl At {
         let here = source.cluster.as_str();
         let joining = match source.kind {
             Kind::VirtualMachine => return self.machine_flaws(source),
+            Kind::ServiceExport | Kind::ServiceImport => return Vec::new(),
             Kind::NativeService => self.sources.natives.get(here, &source.key),
             Kind::Service => match self.sources.services.get(here, &source.key).as_deref() {
                 Some(Occupant::Member(joining)) => Some(joining.clone()),
@@ -423,6 +442,7 @@ impl At {
                 Kind::Service => "v1".to_owned(),
                 Kind::NativeService => format!("{NATIVE_SERVICE_GROUP}/{NATIVE_SERVICE_VERSION}"),
                 Kind::VirtualMachine => format!("{VIRTUAL_MACHINE_GROUP}/{VIRTUAL_MACHINE_VERSION}"),
+                Kind::ServiceExport | Kind::ServiceImport => format!("{MCS_GROUP}/{MCS_VERSION}"),
             };
             let about = ObjectReference {
                 api_version: Some(api_version),
@@ -435,22 +455,6 @@ impl At {
             self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
         }
     }
-}
-
-/// What to tell of a federated Service whose EndpointSlice cannot have its name.
-fn foreign(key: &Key, slice: &Key, occupant: Option<&Occupant>) -> Option<Notice> {
-    let Some(Occupant::Ours(published)) = occupant else { return None };
-    Some(Notice {
-        kind: Kind::Service,
-        about: key.clone(),
-        uid: published.uid.clone(),
-        weight: Weight::Warning,
-        reason: "SliceNameTaken",
-        message: format!(
-            "an EndpointSlice {} is there already, and it is not ours, so some endpoints are missing: delete or rename it",
-            slice.name
-        ),
-    })
 }
 
 struct Forgets<'a> {

@@ -34,15 +34,17 @@ impl Lead {
 
     /// The same, but with all that was decided before, as far as that is there.
     pub(super) fn kept(mut self, input: &Input) -> Lead {
-        if let Some(import) = input.import.as_deref() {
-            self = Lead::read(import);
-        }
         if let Some(derived) = input.derived.as_deref() {
             self.headless = derived.headless;
             self.affinity = derived.shape.affinity;
             self.traffic_distribution = derived.shape.traffic_distribution.clone();
         }
-        self
+        match (input.import.as_deref(), input.derived.as_deref()) {
+            (Some(import), None) => Lead::read(import),
+            // Whether it has an address the Service behind it says: it is made first.
+            (Some(import), Some(_)) => Lead { headless: self.headless, ..Lead::read(import) },
+            (None, _) => self,
+        }
     }
 
     fn read(import: &Import) -> Lead {

@@ -1,6 +1,6 @@
 //! Decides what one cluster should have of one import, and what its own export says. No IO, no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -40,6 +40,8 @@ pub struct Input {
     pub import: Option<Arc<Import>>,
     pub derived: Option<Arc<Derived>>,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
+    /// Values of `trafficDistribution` that this cluster's Services cannot have.
+    pub unsupported: BTreeSet<String>,
 }
 
 /// What to do, in this order.
@@ -74,6 +76,18 @@ pub enum ImportStep {
 pub struct Status {
     pub version: String,
     pub conditions: Vec<Condition>,
+}
+
+impl DerivedStep {
+    /// How the Service should distribute its traffic, where it is to be written.
+    pub fn traffic_distribution(&self) -> Option<&str> {
+        match self {
+            DerivedStep::Create { shape, .. } | DerivedStep::Update { shape, .. } => {
+                shape.traffic_distribution.as_deref()
+            }
+            DerivedStep::Delete { .. } => None,
+        }
+    }
 }
 
 impl ImportPlan {
@@ -128,7 +142,10 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     let shape = Shape {
         ports: decided.ports.clone(),
         affinity: lead.affinity,
-        traffic_distribution: lead.traffic_distribution.clone(),
+        traffic_distribution: lead
+            .traffic_distribution
+            .clone()
+            .filter(|one| !input.unsupported.contains(one)),
         conflicts: None,
         is_plain: true,
     };
