@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::model::{
     Address, Conditions, Endpoint, Family, Flaw, Ingress, Nodes, Port, Protocol, Reach, SlicePort,
 };
-use super::view::{Cluster, Member};
+use super::view::{Cluster, Member, Stance};
 
 /// More endpoints than this one member does not bring.
 const MOST: usize = 5000;
@@ -94,8 +94,17 @@ pub fn at_home(member: &Member, names: &Names) -> Reached {
     reached
 }
 
+/// What becomes of endpoints of a cluster that may be out of reach.
+pub fn judged(groups: &mut Vec<Group>, stance: Stance) {
+    match stance {
+        Stance::Keep => {}
+        Stance::Drain => drain(groups),
+        Stance::Drop => groups.clear(),
+    }
+}
+
 /// Has endpoints take no new connections, but be there while nothing else is.
-pub fn drain(groups: &mut [Group]) {
+fn drain(groups: &mut [Group]) {
     for endpoint in groups.iter_mut().flat_map(|group| &mut group.endpoints) {
         endpoint.conditions = match endpoint.conditions.is_ready() {
             true => Conditions { ready: Some(false), serving: Some(true), terminating: Some(true) },

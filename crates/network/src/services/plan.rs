@@ -4,6 +4,7 @@
 //! the same. Only for who is not known does what is there already count, because not to know is not to have none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
@@ -13,7 +14,7 @@ use super::external_dns::Changes;
 use super::model::{Family, Reach, Slice, Source};
 use super::packing::{pack, short};
 use super::ports::{self, Decided};
-use super::records::{Occupant, Published, Shape, ShapePort, digest};
+use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort, digest};
 use super::telling::{self, Notice, Report};
 use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
 
@@ -114,7 +115,10 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
             _ => Plan {
                 // What came from who is known is known to be over.
                 slices: ours
-                    .map(|published| settle(key, clusters, published, BTreeMap::new(), Use::All, site))
+                    .map(|published| {
+                        let fate = fate(clusters, Use::All);
+                        settle(key, &published.uid, &site.slices, BTreeMap::new(), fate)
+                    })
                     .unwrap_or_default(),
                 ..Plan::waits(format!("who else is a member is not known: {}", listed(&unknown)))
             },
@@ -138,7 +142,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         return plan;
     }
     let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
-    let (reached, at_home) = reach(here, clusters, &members, &names, site);
+    let (reached, used) = reach(here, clusters, &members, &names, site);
     plan.members = telling::reports(&members, &reached, &decided);
     plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
     if let (Some(value), Some(published)) = (unknown_here, ours) {
@@ -161,7 +165,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
             let wanted = slices(key, &members, reached);
-            plan.slices = settle(key, clusters, published, wanted, at_home, site);
+            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate(clusters, used));
         }
     }
     plan
@@ -305,11 +309,7 @@ fn reach(
         }
         let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
         let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
-        match cluster.stance {
-            Stance::Keep => {}
-            Stance::Drain => endpoints::drain(&mut reached.groups),
-            Stance::Drop => reached.groups.clear(),
-        }
+        endpoints::judged(&mut reached.groups, cluster.stance);
         reached
     });
     (reached.collect(), used)
@@ -351,32 +351,29 @@ pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> B
     slices
 }
 
-/// The steps from the slices that are there to those that should be.
-fn settle(
+/// The steps from the slices that are there to those that should be. `fate` says what becomes of those that came from a
+/// cluster of which nothing is known.
+pub(super) fn settle(
     key: &Key,
-    clusters: &Clusters,
-    published: &Published,
+    owner: &str,
+    there: &BTreeMap<String, Arc<OwnSlice>>,
     mut wanted: BTreeMap<String, Slice>,
-    used: Use,
-    site: &Site,
+    fate: impl Fn(&ClusterId) -> Option<Stance>,
 ) -> Vec<SliceStep> {
-    let owner = &published.uid;
     let mut steps = Vec::new();
     let mut leftover = Vec::new();
-    for (name, slice) in &site.slices {
+    for (name, slice) in there {
         let (uid, version) = (slice.uid.clone(), slice.version.clone());
         match wanted.remove(name) {
             Some(wanted) if slice.digest == digest(&key.name, owner, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.clone(), uid, version }),
+            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.to_owned(), uid, version }),
             None => leftover.push((name, slice)),
         }
     }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.clone() }));
+    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.to_owned() }));
     for (name, slice) in leftover {
         let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        let origin = slice.cluster.as_ref().and_then(|cluster| clusters.get(cluster));
-        let unknown = origin.filter(|cluster| !cluster.known && used == Use::All);
-        match unknown.map(|cluster| cluster.stance) {
+        match slice.cluster.as_ref().and_then(&fate) {
             // Where it came from is not known: it may well be as it should.
             Some(Stance::Keep) => {}
             Some(Stance::Drain) if !slice.has_ready => {}
@@ -385,6 +382,14 @@ fn settle(
         }
     }
     steps
+}
+
+/// What becomes of endpoints that came from a cluster of which nothing is known.
+fn fate(clusters: &Clusters, used: Use) -> impl Fn(&ClusterId) -> Option<Stance> {
+    move |origin| {
+        let origin = clusters.get(origin)?;
+        (!origin.known && used == Use::All).then_some(origin.stance)
+    }
 }
 
 fn listed(clusters: &[&ClusterId]) -> String {

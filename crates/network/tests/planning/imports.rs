@@ -15,6 +15,7 @@ use koinon_network::services::mcs::{
 use koinon_network::services::plan::SliceStep;
 use koinon_network::services::records::{Manager, OwnSlice, SourceSlice};
 use koinon_network::services::render;
+use koinon_network::services::view::Stance;
 use serde_json::{Value, json};
 
 use crate::world::id;
@@ -136,7 +137,7 @@ impl Here {
     /// A leader that has not seen this cluster yet.
     fn unknown(&mut self, cluster: &str) {
         self.input.exporters.retain(|one| one.cluster != id(cluster));
-        self.input.unknown.push(id(cluster));
+        self.input.unknown.insert(id(cluster), Stance::Keep);
     }
 
     /// Everything that users of the import see.
@@ -169,6 +170,8 @@ fn export(cluster: &str, age: u32, labels: Value, spec: Value) -> Exporter {
         export: Arc::new(Export::fold(&export).unwrap()),
         offer: Offer::fold(&service).map(Arc::new),
         slices: vec![("hello-x".into(), Arc::new(SourceSlice::fold(&slice).unwrap()))],
+        stance: Stance::Keep,
+        counts: true,
     }
 }
 
@@ -222,4 +225,87 @@ fn what_came_from_who_exports_no_more_goes_even_while_another_is_not_known() {
     here.input.exporters.clear();
     here.settle();
     assert!(here.shown().contains("10.1.0.1") && !here.shown().contains("10.2.0.1"), "{}", here.shown());
+}
+
+#[test]
+fn endpoints_of_who_is_away_are_drained_or_dropped_where_that_was_asked_for() {
+    for known in [true, false] {
+        let mut here =
+            Here::settled(vec![export("a", 1, json!({}), plain()), export("b", 2, json!({}), plain())]);
+        let before = here.shown();
+        let exporters = here.input.exporters.clone();
+        for stance in [Stance::Drain, Stance::Drop] {
+            match known {
+                true => here.input.exporters[0].stance = stance,
+                false => {
+                    here.unknown("a");
+                    here.input.unknown.insert(id("a"), stance);
+                }
+            }
+            here.settle();
+            let of_a = here.slices.values().flat_map(|slice| slice.endpoints.iter().flatten());
+            let of_a: Vec<_> = of_a.filter(|one| one.addresses[0] == "10.1.0.1").collect();
+            match stance {
+                Stance::Drain => assert_eq!(of_a[0].conditions.as_ref().unwrap().ready, Some(false)),
+                _ => assert!(of_a.is_empty()),
+            }
+            assert!(here.shown().contains("10.2.0.1"));
+        }
+        here.input.unknown.clear();
+        here.input.exporters = exporters;
+        here.settle();
+        assert_eq!(here.slices.len(), 2, "{before}");
+    }
+}
+
+#[test]
+fn labels_that_no_object_can_have_do_not_go_along_and_that_is_said() {
+    let labels = json!({"good": "yes", "bad key!": "x", "bad-value": "a b"});
+    let here = Here::settled(vec![export("a", 1, labels, plain())]);
+    let labels = here.import.as_ref().unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"good": "yes", "app.kubernetes.io/managed-by": "koinon"}));
+    let said = plan(Timestamp::UNIX_EPOCH, &id("a"), &hello(), &here.input).export.unwrap().conditions;
+    let valid = said.iter().find(|one| one.type_ == "Valid").unwrap();
+    assert!(
+        valid.status == "True" && valid.message.contains("2 of its exported labels"),
+        "{}",
+        valid.message
+    );
+    let flaws = &here.input.exporters[0].export.flaws;
+    assert_eq!(flaws.iter().map(|one| one.reason).collect::<Vec<_>>(), ["MetadataRefused"]);
+}
+
+#[test]
+fn who_brings_too_much_is_not_imported_and_is_told() {
+    let mut here =
+        Here::settled(vec![export("a", 1, json!({}), headless()), export("b", 2, json!({}), plain())]);
+    here.input.exporters[0].counts = false;
+    here.settle();
+    assert_eq!(here.import.as_ref().unwrap()["spec"]["type"], "ClusterSetIP");
+    assert!(!here.shown().contains("10.1.0.1"));
+    let said = plan(Timestamp::UNIX_EPOCH, &id("a"), &hello(), &here.input).export.unwrap().conditions;
+    assert!(said.iter().any(|one| one.type_ == "Ready" && one.status == "False" && one.reason == "Failed"));
+}
+
+#[test]
+fn an_import_says_whether_it_can_be_used_and_leaves_alone_what_others_say() {
+    let mut here = Here::settled(vec![export("a", 1, json!({}), plain())]);
+    let ready = |here: &Here| {
+        let all = here.import.as_ref().unwrap()["status"]["conditions"].as_array().unwrap().clone();
+        let said =
+            |one: &Value| format!("{}={}", one["type"].as_str().unwrap(), one["status"].as_str().unwrap());
+        all.iter().map(said).collect::<Vec<_>>()
+    };
+    assert_eq!(ready(&here), ["Ready=True"]);
+    let other = json!({
+        "type": "example.com/Seen", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    here.import.as_mut().unwrap()["status"]["conditions"].as_array_mut().unwrap().push(other);
+    here.read_back();
+    here.settle();
+    here.derived.as_mut().unwrap().metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
+    here.read_back();
+    here.settle();
+    assert_eq!(ready(&here), ["example.com/Seen=True", "Ready=False"]);
 }

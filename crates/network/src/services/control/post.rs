@@ -395,22 +395,31 @@ impl At {
         let services = services.map(|(key, _)| source(Kind::Service, key));
         let mut flawed: BTreeSet<Source> =
             services.chain(natives.map(|(key, _)| source(Kind::NativeService, key))).collect();
+        let exports = self.sources.exports.of_member(here.as_str()).into_iter();
+        let exports = exports.filter(|(_, one)| !one.flaws.is_empty());
+        flawed.extend(exports.map(|(key, _)| source(Kind::ServiceExport, key)));
         flawed.extend(self.sources.desk.books.read().beyond(here).cloned());
         flawed.into_iter().collect()
     }
 
     fn flaws(&self, source: &Source) -> Vec<Notice> {
         let here = source.cluster.as_str();
-        let joining = match source.kind {
+        let (uid, flaws) = match source.kind {
             Kind::VirtualMachine => return self.machine_flaws(source),
-            Kind::ServiceExport | Kind::ServiceImport => return Vec::new(),
-            Kind::NativeService => self.sources.natives.get(here, &source.key),
+            Kind::ServiceImport => return Vec::new(),
+            Kind::ServiceExport => match self.sources.exports.get(here, &source.key) {
+                Some(export) => (export.uid.clone(), export.flaws.clone()),
+                None => return Vec::new(),
+            },
+            Kind::NativeService => match self.sources.natives.get(here, &source.key) {
+                Some(joining) => (joining.uid.clone(), joining.flaws.clone()),
+                None => return Vec::new(),
+            },
             Kind::Service => match self.sources.services.get(here, &source.key).as_deref() {
-                Some(Occupant::Member(joining)) => Some(joining.clone()),
-                _ => None,
+                Some(Occupant::Member(joining)) => (joining.uid.clone(), joining.flaws.clone()),
+                _ => return Vec::new(),
             },
         };
-        let Some(joining) = joining else { return Vec::new() };
         let too_many = self.sources.desk.books.read().beyond(&source.cluster).any(|one| one == source);
         let too_many = too_many.then(|| Flaw {
             reason: "TooManyMembers",
@@ -419,10 +428,10 @@ impl At {
                  together, the oldest first"
             ),
         });
-        let notices = joining.flaws.iter().cloned().chain(too_many).map(|flaw| Notice {
+        let notices = flaws.into_iter().chain(too_many).map(|flaw| Notice {
             kind: source.kind,
             about: source.key.clone(),
-            uid: joining.uid.clone(),
+            uid: uid.clone(),
             weight: Weight::Warning,
             reason: flaw.reason,
             message: flaw.message,

@@ -115,7 +115,12 @@ impl Sources {
             desk.tell_all(concerned);
         });
         let desk = self.desk.clone();
-        listen(&self.exports, &self.desk, move |_, _, key| {
+        listen(&self.exports, &self.desk, move |index, cluster, key| {
+            let created = index.get(cluster.as_str(), key).map(|export| export.created);
+            let source = Source { cluster: cluster.clone(), kind: Kind::ServiceExport, key: key.clone() };
+            let concerned = desk.books.write().export(source.clone(), created);
+            desk.tell_concerned(cluster, concerned);
+            desk.tell_post(cluster, &Job::Member(source));
             desk.exports_matter.send_if_modified(|matter| !std::mem::replace(matter, true));
             desk.tell_posts(&Job::Import(key.clone()));
         });
@@ -182,6 +187,9 @@ impl Desk {
     fn tell_concerned(&self, cluster: &ClusterId, concerned: Concerned) {
         self.tell_all(concerned.keys);
         for source in concerned.moved {
+            if source.kind == Kind::ServiceExport {
+                self.tell_posts(&Job::Import(source.key.clone()));
+            }
             self.tell_post(cluster, &Job::Member(source));
         }
     }

@@ -10,8 +10,8 @@ use super::record::{Foreign, Machine, MachineService};
 use crate::services::address::is_label;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
-use crate::services::plan::SliceStep;
-use crate::services::records::{OwnSlice, digest};
+use crate::services::plan::{SliceStep, settle};
+use crate::services::records::OwnSlice;
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
@@ -92,21 +92,8 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
         let remake = MachineStep::Remake { uid, version, foreign: ours.foreign.clone() };
         return MachinePlan { service: Some(remake), ..MachinePlan::default() };
     }
-    let mut wanted = slices(here, key, &ports, input);
-    let mut steps = Vec::new();
-    for (name, slice) in &input.slices {
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&key.name, &ours.uid, &wanted) => {}
-            Some(wanted) => steps.push(SliceStep::Update {
-                slice: wanted,
-                owner: ours.uid.clone(),
-                uid: slice.uid.clone(),
-                version: slice.version.clone(),
-            }),
-            None => steps.push(drop_slice(name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: ours.uid.clone() }));
+    let wanted = slices(here, key, &ports, input);
+    let steps = settle(key, &ours.uid, &input.slices, wanted, |_| None);
     let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
         uid: ours.uid.clone(),
         version: ours.version.clone(),

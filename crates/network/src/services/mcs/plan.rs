@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::lead::Lead;
 use super::record::{Derived, Export, Import, Offer, Type};
-use super::said::{conflict, export};
-use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere};
+use super::said::{conditions, conflict, export};
+use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere, judged};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::packing::short;
-use crate::services::plan::{SliceStep, slices};
+use crate::services::plan::{SliceStep, settle as settle_slices, slices};
 use crate::services::ports::{self, Decided};
-use crate::services::records::{OwnSlice, Shape, SourceSlice, digest};
-use crate::services::view::{Cluster, Member};
+use crate::services::records::{OwnSlice, Shape, SourceSlice};
+use crate::services::view::{Cluster, Member, Stance};
 
 /// One cluster's export.
 #[derive(Clone, Debug)]
@@ -28,14 +28,18 @@ pub struct Exporter {
     /// The Service of its name, if there is one.
     pub offer: Option<Arc<Offer>>,
     pub slices: Vec<(String, Arc<SourceSlice>)>,
+    /// What becomes of its endpoints.
+    pub stance: Stance,
+    /// Whether it counts: a cluster may bring no more than so much.
+    pub counts: bool,
 }
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     pub exporters: Vec<Exporter>,
-    /// Members of which it is not known whether they export.
-    pub unknown: Vec<ClusterId>,
+    /// Members of which it is not known whether they export, and what becomes of endpoints that came from them.
+    pub unknown: BTreeMap<ClusterId, Stance>,
     pub namespace: bool,
     pub import: Option<Arc<Import>>,
     pub derived: Option<Arc<Derived>>,
@@ -109,6 +113,7 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     let mut exporters: Vec<(&Exporter, &Offer)> = input
         .exporters
         .iter()
+        .filter(|one| one.counts)
         .filter_map(|one| Some((one, one.offer.as_deref()?)))
         .filter(|(_, offer)| offer.kind != Type::External)
         .collect();
@@ -164,11 +169,17 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
         }
     }
     let content = lead.content(&decided, input.derived.as_deref().filter(|one| one.headless == headless));
-    import(input, &exporters, content, &mut plan);
+    import(now, input, &exporters, content, &mut plan);
     plan
 }
 
-fn import(input: &Input, exporters: &[(&Exporter, &Offer)], content: Value, plan: &mut ImportPlan) {
+fn import(
+    now: Timestamp,
+    input: &Input,
+    exporters: &[(&Exporter, &Offer)],
+    content: Value,
+    plan: &mut ImportPlan,
+) {
     let Some(import) = &input.import else {
         plan.import = Some(ImportStep::Create { content });
         return;
@@ -202,12 +213,15 @@ fn import(input: &Input, exporters: &[(&Exporter, &Offer)], content: Value, plan
     }
     let mut clusters: Vec<String> = exporters.iter().map(|(one, _)| one.cluster.to_string()).collect();
     // Who is not known still exports what it exported.
-    clusters.extend(input.unknown.iter().map(ClusterId::to_string).filter(|id| import.clusters.contains(id)));
+    clusters.extend(input.unknown.keys().map(ClusterId::to_string).filter(|id| import.clusters.contains(id)));
     clusters.sort();
-    if import.clusters != clusters {
+    let conditions = conditions(now, import, input.derived.as_deref());
+    if import.clusters != clusters || import.conditions != conditions {
         let clusters: Vec<Value> = clusters.iter().map(|id| json!({"cluster": id})).collect();
-        plan.import_status =
-            Some(json!({"metadata": {"resourceVersion": import.version}, "status": {"clusters": clusters}}));
+        plan.import_status = Some(json!({
+            "metadata": {"resourceVersion": import.version},
+            "status": {"clusters": clusters, "conditions": conditions},
+        }));
     }
 }
 
@@ -239,27 +253,18 @@ fn settle(
 ) -> Vec<SliceStep> {
     let behind = derived_key(key);
     let members: Vec<Member> = exporters.iter().map(|(one, offer)| member(key, one, offer)).collect();
-    let reached = members.iter().zip(&decided.names).map(|(member, names)| -> Reached {
+    let reached = members.iter().zip(&decided.names).zip(exporters).map(|((member, names), (one, _))| {
         let names: Names = names.iter().map(|(own, name)| (own.clone(), vec![name.clone()])).collect();
-        match &member.source.cluster == here {
-            true => at_home(member, &names),
-            false => from_elsewhere(member, &Cluster::default(), &names, &Resolved::new()),
+        if &member.source.cluster == here {
+            return at_home(member, &names);
         }
+        let mut reached = from_elsewhere(member, &Cluster::default(), &names, &Resolved::new());
+        judged(&mut reached.groups, one.stance);
+        reached
     });
-    let reached = reached.collect();
-    let mut wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
-    let mut steps = Vec::new();
-    for (name, slice) in &input.slices {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&behind.name, &derived.uid, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: derived.uid.clone(), uid, version }),
-            None if slice.cluster.as_ref().is_some_and(|cluster| input.unknown.contains(cluster)) => {}
-            None => steps.push(drop_slice(name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: derived.uid.clone() }));
-    steps
+    let reached: Vec<Reached> = reached.collect();
+    let wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
+    settle_slices(&behind, &derived.uid, &input.slices, wanted, |origin| input.unknown.get(origin).copied())
 }
 
 /// An exported Service is reached by its pods, whatever its type.

@@ -1,11 +1,11 @@
-//! What is said of exports: whether they can be, and what they do not agree on.
+//! What is said of exports and imports: whether they can be, and what exports do not agree on.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use koinon_fleet::ClusterId;
 
 use super::plan::{Exporter, Input, Status};
-use super::record::{Offer, Type};
+use super::record::{Derived, Import, Offer, Type};
 use crate::services::ports::Decided;
 
 /// What exporters do not agree on, as one word and a sentence.
@@ -72,8 +72,13 @@ pub(super) fn export(
             said.push(("Valid", false, "InvalidServiceType", why));
         }
         Some(_) => {
-            said.push(("Valid", true, "Valid", "the Service can be exported".into()));
-            said.push(("Ready", true, "Exported", "the Service is exported".into()));
+            let flaws = exporter.export.flaws.iter().map(|flaw| format!("; {}", flaw.message));
+            let message = format!("the Service can be exported{}", flaws.collect::<String>());
+            said.push(("Valid", true, "Valid", message));
+            said.push(match exporter.counts {
+                true => ("Ready", true, "Exported", "the Service is exported".into()),
+                false => ("Ready", false, "Failed", "this cluster brings too much already".into()),
+            });
             said.push(match conflict {
                 Some((reason, message)) => ("Conflict", true, reason, message.clone()),
                 None => ("Conflict", false, "NoConflicts", "all exports agree".into()),
@@ -105,4 +110,25 @@ pub(super) fn export(
         .collect();
     let version = exporter.export.version.clone();
     (*before != conditions).then_some(Status { version, conditions })
+}
+
+/// What an import should say of itself, beside what others say of it.
+pub(super) fn conditions(now: Timestamp, import: &Import, derived: Option<&Derived>) -> Vec<Condition> {
+    let is_ready = derived.is_some_and(|one| !one.going && (one.headless || !one.addresses.is_empty()));
+    let (status, reason, message) = match is_ready {
+        true => ("True", "Ready", "it can be used"),
+        false => ("False", "Pending", "the Service behind it is not there yet"),
+    };
+    let (before, others): (Vec<&Condition>, Vec<&Condition>) =
+        import.conditions.iter().partition(|one| one.type_ == "Ready");
+    let since = before.iter().find(|one| one.status == status).map(|one| one.last_transition_time.clone());
+    let ready = Condition {
+        type_: "Ready".into(),
+        status: status.into(),
+        reason: reason.into(),
+        message: message.into(),
+        observed_generation: import.generation,
+        last_transition_time: since.unwrap_or(Time(now)),
+    };
+    others.into_iter().cloned().chain([ready]).collect()
 }
