@@ -15,7 +15,7 @@ use super::model::{Family, Reach, Slice, Source};
 use super::packing::{pack, short};
 use super::ports::{self, Decided};
 use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort, digest};
-use super::telling::{self, Notice, Report};
+use super::telling::{self, Notice};
 use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
@@ -29,7 +29,6 @@ pub struct Plan {
     pub slices: Vec<SliceStep>,
     /// What to tell users of this cluster.
     pub notices: Vec<Notice>,
-    pub members: Vec<Report>,
     pub why: String,
 }
 
@@ -143,7 +142,6 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     }
     let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
     let (reached, used) = reach(here, clusters, &members, &names, site);
-    plan.members = telling::reports(&members, &reached, &decided);
     plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
     if let (Some(value), Some(published)) = (unknown_here, ours) {
         plan.notices.push(telling::unsupported(key, &published.uid, &value));
@@ -305,7 +303,7 @@ fn reach(
             return reached;
         }
         if used == Use::Own {
-            return Reached { rule: "not used here: there is a member at home", ..Reached::default() };
+            return Reached::default();
         }
         let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
         let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);

@@ -129,6 +129,23 @@ async fn a_service_of_machines_can_be_a_member_and_is_told_to_external_dns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn n23_machines_are_reached_by_the_addresses_that_were_asked_for() {
+    let mut world = world().await;
+    machine(&world["c2"], "vm1", "web", "10.7.0.1").await;
+    machine(&world["c2"], "vm2", "web", "10.7.0.2").await;
+    let both = json!({"status": {"networkInterfaces": [{"ips": [
+        {"addressType": "InternalIP", "address": "10.7.0.1"}, {"addressType": "ExternalIP", "address": "203.0.113.1"},
+    ]}]}});
+    world["c2"].patch(&format!("{MACHINES}/vm1/status"), both).await;
+    until(&world, "headless [] vm1=203.0.113.1 vm2=10.7.0.2").await;
+    world.stop("c1").await;
+    world.options.prefer = koinon_network::services::Prefer::Internal;
+    world.start("c1").await;
+    until(&world, "headless [] vm1=10.7.0.1 vm2=10.7.0.2").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_users_service_is_not_taken_over_for_machines() {
     let world = world().await;
     let mine = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 7}]}});

@@ -140,7 +140,7 @@ impl At {
             }
             made => {
                 let made = self.outcome(Written::Slice, doing, made)?;
-                self.own.learn(self.post.name(), &made);
+                self.learn_slice(&made);
                 Ok(())
             }
         }
@@ -153,7 +153,7 @@ impl At {
         let after = client.call(api.replace(&name, &post_params(), &object)).await;
         let doing = || format!("to change the EndpointSlice {}/{name}", key.namespace);
         let after = self.outcome(Written::Slice, doing, after)?;
-        self.own.learn(self.post.name(), &after);
+        self.learn_slice(&after);
         Ok(())
     }
 

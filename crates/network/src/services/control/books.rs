@@ -1,13 +1,14 @@
 //! Who joins what, and whose slices are whose: kept while records change, so that nobody has to search. No IO.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
 use super::quota::{Limits, Quota};
-use crate::services::model::{Kind, Source};
+use crate::services::model::{Joining, Kind, Source};
 
 /// A Service in one cluster.
 type Owner = (ClusterId, Key);
@@ -27,11 +28,12 @@ pub(super) struct Books {
     quotas: BTreeMap<ClusterId, Quota>,
 }
 
-/// What an object joins, and since when it is there.
-#[derive(Clone, PartialEq)]
+/// What an object joins, since when it is there, and what it was like when last looked at.
+#[derive(Clone)]
 struct Joined {
     created: Timestamp,
     keys: Vec<Key>,
+    content: Option<Arc<Joining>>,
 }
 
 /// The slices of one Service, and how many endpoints are in them.
@@ -57,10 +59,11 @@ impl Books {
 
     /// Takes in what an object joins; gives back everything that it concerns, or concerned before.
     pub(super) fn join(&mut self, source: Source, created: Timestamp, keys: &[Key]) -> Concerned {
-        let joined = Joined { created, keys: keys.to_vec() };
+        let joined = Joined { created, keys: keys.to_vec(), content: None };
         let mut concerned = Concerned { keys: keys.iter().cloned().collect(), ..Concerned::default() };
         let before = self.joins.get(&source);
-        if before == Some(&joined) || (before.is_none() && keys.is_empty()) {
+        let is_same = before.is_some_and(|one| (one.created, one.keys.as_slice()) == (created, keys));
+        if is_same || (before.is_none() && keys.is_empty()) {
             return concerned;
         }
         if let Some(before) = self.joins.remove(&source) {
@@ -77,6 +80,14 @@ impl Books {
         concerned
     }
 
+    /// Takes in what a member is like; says whether nobody else is concerned, because only what it says of how it stands is
+    /// otherwise than before.
+    pub(super) fn is_same_member(&mut self, source: &Source, joining: &Arc<Joining>) -> bool {
+        let Some(joined) = self.joins.get_mut(source) else { return false };
+        let before = joined.content.replace(joining.clone());
+        before.is_some_and(|before| before.is_same_member(joining))
+    }
+
     /// Takes in since when a Service is exported, or that it is no more. It joins no federated Service, but counts among
     /// all that its cluster brings.
     pub(super) fn export(&mut self, source: Source, created: Option<Timestamp>) -> Concerned {
@@ -90,7 +101,7 @@ impl Books {
             concerned.moved.extend(self.leave(&source, before));
         }
         if let Some(created) = created {
-            self.joins.insert(source.clone(), Joined { created, keys: Vec::new() });
+            self.joins.insert(source.clone(), Joined { created, keys: Vec::new(), content: None });
             concerned.moved.extend(self.sit(&source, created));
         }
         self.settle(&mut concerned);

@@ -65,6 +65,7 @@ impl At {
             Some((name, machine))
         });
         Input {
+            prefer: self.options.prefer,
             machines: machines.collect(),
             ours: self.machine_services.get(here.as_str(), key),
             foreign: self.remaking.lock().get(key).cloned(),
@@ -76,7 +77,7 @@ impl At {
     fn name_taken(&self, key: &Key) -> Vec<Notice> {
         let here = self.post.name().as_str();
         let uid = match self.sources.services.get(here, key).as_deref() {
-            Some(Occupant::Plain { uid }) => uid.clone(),
+            Some(Occupant::Plain { uid, .. }) => uid.clone(),
             Some(Occupant::Member(joining)) => joining.uid.clone(),
             Some(Occupant::Ours(published)) => published.uid.clone(),
             None => return Vec::new(),

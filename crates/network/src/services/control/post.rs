@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use koinon_api::names::network::{
     MCS_GROUP, MCS_VERSION, NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP,
     VIRTUAL_MACHINE_VERSION,
@@ -33,6 +34,7 @@ use crate::services::model::{Flaw, Kind, Source};
 use crate::services::plan::{balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
+use crate::services::standing::Sight;
 use crate::services::telling::Notice;
 use crate::services::view::{Dns, Site};
 
@@ -84,6 +86,8 @@ pub(super) struct At {
     pub(super) metrics: Metrics,
     /// What we generated in the member that is led.
     pub(super) own: Arc<Index<OwnSlice>>,
+    /// Whether news of it are of what was written this very moment.
+    writing: Arc<AtomicBool>,
     /// Which of it belongs to which federated Service.
     owners: Arc<Mutex<Books>>,
     /// Virtual machines of the member that is led, and the Services that were made for them.
@@ -100,7 +104,9 @@ pub(super) struct At {
     pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
     /// Values of `trafficDistribution` that the member that is led does not take.
     pub(super) unsupported: Mutex<BTreeSet<String>>,
-    inbox: Arc<Inbox>,
+    /// Federated Services of which all is known, with members here that say how they stand.
+    pub(super) seen_clearly: Mutex<BTreeSet<Key>>,
+    pub(super) inbox: Arc<Inbox>,
     /// What was told last, by what it was about.
     told: Mutex<BTreeMap<Job, Vec<Notice>>>,
 }
@@ -114,16 +120,31 @@ impl At {
         });
         let (own, owners) = (Index::<OwnSlice>::new(), Arc::new(Mutex::new(Books::default())));
         let (weak, books, to) = (Arc::downgrade(&own), owners.clone(), inbox.clone());
+        let writing = Arc::new(AtomicBool::new(false));
+        let is_written = writing.clone();
         own.on_change(move |news| match news {
             News::Record(cluster, key) => {
                 let Some(index) = weak.upgrade() else { return };
                 let record = index.get(cluster.as_str(), key);
                 let service = record.as_ref().map(|one| (one.service.as_str(), one.endpoints as usize));
                 let (services, _) = books.lock().own(cluster, key, service);
+                let manager = record.map(|one| one.manager);
+                if manager == Some(Manager::Federation) && is_written.load(Ordering::Relaxed) {
+                    // A plan wrote it this very moment: it is as it should be.
+                    return;
+                }
                 for key in services {
-                    to.add(Job::Federated(key.clone()));
-                    to.add(Job::Machines(key.clone()));
-                    to.add(Job::Derived(key));
+                    match manager {
+                        Some(Manager::Federation) => to.add(Job::Federated(key)),
+                        Some(Manager::Machines) => to.add(Job::Machines(key)),
+                        Some(Manager::Imports) => to.add(Job::Derived(key)),
+                        // It is gone, and with it whose it was.
+                        None => {
+                            to.add(Job::Federated(key.clone()));
+                            to.add(Job::Machines(key.clone()));
+                            to.add(Job::Derived(key));
+                        }
+                    }
                 }
             }
             News::Knowledge(..) => to.add(Job::All),
@@ -174,6 +195,7 @@ impl At {
             options,
             metrics,
             own,
+            writing,
             owners,
             machines,
             machine_services,
@@ -183,6 +205,7 @@ impl At {
             derived,
             derived_names: Mutex::default(),
             unsupported: Mutex::default(),
+            seen_clearly: Mutex::default(),
             inbox,
             told: Mutex::default(),
         }
@@ -247,7 +270,7 @@ impl At {
             }
             Job::Member(source) => {
                 self.tell(Job::Member(source.clone()), self.flaws(&source));
-                Next::Done
+                self.stand(&source).await
             }
             Job::Machines(key) => self.machines(&key).await,
             Job::Imports => {
@@ -318,7 +341,9 @@ impl At {
         notices.extend(undone.told(Kind::Service, key, uid));
         let local = clusters.get(here).map(|cluster| cluster.members.as_slice()).unwrap_or_default();
         notices.extend(undone.told_to_members(local));
-        self.tell(Job::Federated(key.clone()), notices);
+        let is_changed = self.tell(Job::Federated(key.clone()), notices);
+        let sight = if clusters.values().all(|one| one.known) { Sight::Clear } else { Sight::Dim };
+        self.stands(key, local, sight, is_changed);
         if undone.is_empty() {
             if let (Some(since), false) = (since, plan.is_settled()) {
                 self.metrics.propagated(since.elapsed());
@@ -357,6 +382,13 @@ impl At {
         }
     }
 
+    /// Takes in an EndpointSlice as it was written.
+    pub(super) fn learn_slice(&self, slice: &EndpointSlice) {
+        self.writing.store(true, Ordering::Relaxed);
+        self.own.learn(self.post.name(), slice);
+        self.writing.store(false, Ordering::Relaxed);
+    }
+
     /// The EndpointSlices that were generated for one Service, by name.
     pub(super) fn own_slices(&self, key: &Key, manager: Manager) -> BTreeMap<String, Arc<OwnSlice>> {
         let here = self.post.name();
@@ -388,8 +420,11 @@ impl At {
         let here = self.post.name();
         let source = |kind, key| Source { cluster: here.clone(), kind, key };
         let services = self.sources.services.of_member(here.as_str()).into_iter();
-        let services =
-            services.filter(|(_, one)| matches!(&**one, Occupant::Member(one) if !one.flaws.is_empty()));
+        let services = services.filter(|(_, one)| match &**one {
+            Occupant::Member(one) => !one.flaws.is_empty() || one.said.is_some(),
+            Occupant::Plain { speaks, .. } => *speaks,
+            Occupant::Ours(_) => false,
+        });
         let natives = self.sources.natives.of_member(here.as_str()).into_iter();
         let natives = natives.filter(|(_, one)| !one.flaws.is_empty());
         let services = services.map(|(key, _)| source(Kind::Service, key));
@@ -439,13 +474,26 @@ impl At {
         notices.collect()
     }
 
-    /// Tells users what they were not told already.
-    pub(super) fn tell(&self, subject: Job, notices: Vec<Notice>) {
+    /// What users of a member are told under these subjects, as reason and message.
+    pub(super) fn told_of(
+        &self,
+        source: &Source,
+        subjects: impl Iterator<Item = Job>,
+    ) -> Vec<(&'static str, String)> {
+        let told = self.told.lock();
+        let notices = subjects.filter_map(|subject| told.get(&subject)).flatten();
+        let of_it = notices.filter(|notice| notice.kind == source.kind && notice.about == source.key);
+        of_it.map(|notice| (notice.reason, notice.message.clone())).collect()
+    }
+
+    /// Tells users what they were not told already; says whether that is another than before.
+    pub(super) fn tell(&self, subject: Job, notices: Vec<Notice>) -> bool {
         let before = match notices.is_empty() {
             true => self.told.lock().remove(&subject),
             false => self.told.lock().insert(subject, notices.clone()),
         };
         let before = before.unwrap_or_default();
+        let is_changed = before != notices;
         for notice in notices.into_iter().filter(|notice| !before.contains(notice)) {
             let api_version = match notice.kind {
                 Kind::Service => "v1".to_owned(),
@@ -463,6 +511,7 @@ impl At {
             };
             self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
         }
+        is_changed
     }
 }
 

@@ -16,6 +16,8 @@ use crate::services::records::OwnSlice;
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
+    /// By which of their addresses machines are reached.
+    pub prefer: Prefer,
     /// The machines that belong to the Service.
     pub machines: Vec<(Key, Arc<Machine>)>,
     /// The Service, if we made it.
@@ -25,6 +27,16 @@ pub struct Input {
     /// Whether there is a Service of that name at all.
     pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
+}
+
+/// By which of its addresses a machine is reached: by those of the other kind only if it has none of this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// By those that lead to it from everywhere.
+    #[default]
+    External,
+    /// By those of its own network, which has to be that of the clusters too.
+    Internal,
 }
 
 /// What to do, and why.
@@ -142,7 +154,11 @@ fn slices(
         .collect();
     let mut families: BTreeMap<Family, Vec<Endpoint>> = BTreeMap::new();
     for (name, machine) in &input.machines {
-        for address in &machine.addresses {
+        let addresses = match input.prefer {
+            Prefer::External => &machine.external,
+            Prefer::Internal => &machine.internal,
+        };
+        for address in addresses {
             families.entry(address.family).or_default().push(endpoint(name, machine, &address.text));
         }
     }

@@ -12,14 +12,16 @@ use kube::ResourceExt as _;
 
 use super::tag::{self, Asks};
 use crate::services::model::{Address, Flaw, Protocol};
-use crate::services::records::reachable;
+use crate::services::records::preferring;
 
 /// A machine that belongs to Services.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     pub uid: String,
     pub asks: Asks,
-    pub addresses: Vec<Address>,
+    /// By which it is reached where external addresses are preferred, and where internal ones are.
+    pub external: Vec<Address>,
+    pub internal: Vec<Address>,
     pub ready: bool,
     pub flaws: Vec<Flaw>,
 }
@@ -38,14 +40,19 @@ impl Record for Machine {
         let id = status.cloud_id.filter(|id| !id.is_empty()).unwrap_or_else(|| machine.name_any());
         let mut flaws = Vec::new();
         let asks = tag::read(&tags, &id, &mut flaws);
-        let mut addresses: Vec<Address> =
-            status.network_interfaces.iter().flat_map(|interface| reachable(&interface.ips)).collect();
-        addresses.sort();
-        addresses.dedup();
+        let addresses = |kinds: [&str; 2]| {
+            let interfaces = status.network_interfaces.iter();
+            let mut found: Vec<Address> = interfaces.flat_map(|one| preferring(kinds, &one.ips)).collect();
+            found.sort();
+            found.dedup();
+            found
+        };
+        let external = addresses(["ExternalIP", "InternalIP"]);
+        let internal = addresses(["InternalIP", "ExternalIP"]);
         let down = ["stopped", "stopping", "shutting down", "starting"];
         let ready = status.state.is_none_or(|state| !down.contains(&state.to_lowercase().as_str()));
         // Also of one that asks for nothing: it says that there are machines here.
-        Some(Machine { uid: machine.uid().unwrap_or_default(), asks, addresses, ready, flaws })
+        Some(Machine { uid: machine.uid().unwrap_or_default(), asks, external, internal, ready, flaws })
     }
 }
 

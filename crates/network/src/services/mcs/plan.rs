@@ -278,6 +278,7 @@ fn member(key: &Key, exporter: &Exporter, offer: &Offer) -> Member {
         ports: offer.ports.clone(),
         affinity: offer.affinity,
         traffic_distribution: None,
+        said: None,
     };
     let source = Source { cluster: exporter.cluster.clone(), kind: Kind::Service, key: key.clone() };
     Member { source, joining: Arc::new(joining), slices: exporter.slices.clone() }
