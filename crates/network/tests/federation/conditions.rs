@@ -11,9 +11,10 @@ async fn standing(site: &Site, name: &str) -> String {
     let service = site.get(&format!("/api/v1/namespaces/ns/services/{name}")).await.unwrap();
     let mut conditions = service["status"]["conditions"].as_array().into_iter().flatten();
     let found = conditions.find(|one| one["type"] == "koinon.dev/Federated");
-    found.map_or("silent".into(), |one| {
-        format!("{} {}", one["status"].as_str().unwrap(), one["reason"].as_str().unwrap())
-    })
+    found.map_or_else(
+        || "silent".into(),
+        |one| format!("{} {}", one["status"].as_str().unwrap(), one["reason"].as_str().unwrap()),
+    )
 }
 
 async fn until(world: &World, cluster: &str, name: &str, wanted: &str) {
