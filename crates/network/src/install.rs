@@ -33,6 +33,8 @@ pub fn webhook_rbac() -> Vec<Value> {
 pub fn rbac() -> Vec<Value> {
     let member = [
         rule(&[""], &["services"], &WRITE),
+        // How a member stands.
+        rule(&[""], &["services/status"], &["get", "update", "patch"]),
         rule(&["discovery.k8s.io"], &["endpointslices", "endpointslices/restricted"], &WRITE),
         rule(&[""], &["nodes", "namespaces"], &READ),
         rule(&["", "events.k8s.io"], &["events"], &["create", "patch"]),

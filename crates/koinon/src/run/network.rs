@@ -12,7 +12,7 @@ use koinon_fleet::membership::admission::{self, Doorkeeper};
 use koinon_fleet::membership::controller::Kind;
 use koinon_fleet::membership::{Formation, Part};
 use koinon_network::policies::{self, Policies};
-use koinon_network::services::{self, Locality, Services, Stale, Stance};
+use koinon_network::services::{self, Locality, Prefer, Services, Stale, Stance};
 use koinon_network::{Network, Options};
 use kube::Client;
 use parking_lot::RwLock;
@@ -60,6 +60,9 @@ pub(crate) struct ServiceFlags {
     /// The domain in which ExternalDNS publishes federated Services, in clusters with virtual machines
     #[arg(long, value_name = "DOMAIN")]
     dns_suffix: Option<String>,
+    /// By which of their addresses virtual machines are reached; by the others if they have none of these
+    #[arg(long, value_enum, default_value_t = Addresses::External)]
+    machine_addresses: Addresses,
 }
 
 /// How policies span clusters.
@@ -75,6 +78,14 @@ impl PolicyFlags {
     pub(crate) fn options(&self) -> policies::Options {
         policies::Options { left_after: self.left_after }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Addresses {
+    /// Those that lead to them from everywhere
+    External,
+    /// Those of their own network, which all clusters have to be in too
+    Internal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -99,6 +110,10 @@ impl ServiceFlags {
             stale: Stale { stance, after },
             locality: if self.local_failover { Locality::Failover } else { Locality::Strict },
             dns_suffix: self.dns_suffix.clone(),
+            prefer: match self.machine_addresses {
+                Addresses::External => Prefer::External,
+                Addresses::Internal => Prefer::Internal,
+            },
             ..services::Options::default()
         };
         if self.no_resolve {

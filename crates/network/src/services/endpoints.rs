@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::model::{
     Address, Conditions, Endpoint, Family, Flaw, Ingress, Nodes, Port, Protocol, Reach, SlicePort,
 };
-use super::view::{Cluster, Member};
+use super::view::{Cluster, Member, Stance};
 
 /// More endpoints than this one member does not bring.
 const MOST: usize = 5000;
@@ -31,8 +31,6 @@ pub struct Group {
 /// The endpoints of a member, what they are, and what is wrong with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// How it is reached, in words.
-    pub rule: &'static str,
     pub groups: Vec<Group>,
     pub flaws: Vec<Flaw>,
 }
@@ -42,7 +40,6 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
     let joining = &member.joining;
     let mut reached = match &joining.reach {
         Reach::Pods => Reached {
-            rule: "by its pods' addresses",
             groups: own(member, names, |endpoint| Endpoint { home: None, ..endpoint.clone() }),
             flaws: flaws_of_slices(member),
         },
@@ -50,27 +47,17 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
             let ports = served(&joining.ports, names, |port| Some(port.port));
             let ready = is_ready(member);
             let endpoints = addresses.iter().map(|address| (address.clone(), plain(address, ready)));
-            Reached {
-                rule: "by its external addresses",
-                groups: by_family("external", &ports, endpoints),
-                flaws: Vec::new(),
-            }
+            Reached { groups: by_family("external", &ports, endpoints), flaws: Vec::new() }
         }
-        Reach::Native(addresses) => Reached {
-            rule: "by its own addresses",
-            groups: native(addresses, &joining.ports, names),
-            flaws: Vec::new(),
-        },
-        Reach::Nodes(which) => Reached {
-            rule: "by its cluster's nodes",
-            groups: through_nodes(*which, member, cluster, names),
-            flaws: Vec::new(),
-        },
-        Reach::Balancer(ways) => Reached {
-            rule: "by its load balancer",
-            groups: through_balancer(ways, member, names, resolved),
-            flaws: Vec::new(),
-        },
+        Reach::Native(addresses) => {
+            Reached { groups: native(addresses, &joining.ports, names), flaws: Vec::new() }
+        }
+        Reach::Nodes(which) => {
+            Reached { groups: through_nodes(*which, member, cluster, names), flaws: Vec::new() }
+        }
+        Reach::Balancer(ways) => {
+            Reached { groups: through_balancer(ways, member, names, resolved), flaws: Vec::new() }
+        }
     };
     limit(&mut reached);
     reached
@@ -79,23 +66,26 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
 /// How a member is reached in its own cluster: as it is, whatever its type.
 pub fn at_home(member: &Member, names: &Names) -> Reached {
     let mut reached = match &member.joining.reach {
-        Reach::Native(addresses) => Reached {
-            rule: "here, by its own addresses",
-            groups: native(addresses, &member.joining.ports, names),
-            flaws: Vec::new(),
-        },
-        _ => Reached {
-            rule: "here, by its own endpoints",
-            groups: own(member, names, Endpoint::clone),
-            flaws: flaws_of_slices(member),
-        },
+        Reach::Native(addresses) => {
+            Reached { groups: native(addresses, &member.joining.ports, names), flaws: Vec::new() }
+        }
+        _ => Reached { groups: own(member, names, Endpoint::clone), flaws: flaws_of_slices(member) },
     };
     limit(&mut reached);
     reached
 }
 
+/// What becomes of endpoints of a cluster that may be out of reach.
+pub fn judged(groups: &mut Vec<Group>, stance: Stance) {
+    match stance {
+        Stance::Keep => {}
+        Stance::Drain => drain(groups),
+        Stance::Drop => groups.clear(),
+    }
+}
+
 /// Has endpoints take no new connections, but be there while nothing else is.
-pub fn drain(groups: &mut [Group]) {
+fn drain(groups: &mut [Group]) {
     for endpoint in groups.iter_mut().flat_map(|group| &mut group.endpoints) {
         endpoint.conditions = match endpoint.conditions.is_ready() {
             true => Conditions { ready: Some(false), serving: Some(true), terminating: Some(true) },

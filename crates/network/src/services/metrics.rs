@@ -14,6 +14,8 @@ pub(crate) enum Written {
     Slice,
     /// A ServiceImport, or the status of a ServiceExport.
     Import,
+    /// How a member stands.
+    Status,
 }
 
 impl Written {
@@ -22,6 +24,7 @@ impl Written {
             Written::Service => "Service",
             Written::Slice => "Slice",
             Written::Import => "Import",
+            Written::Status => "Status",
         }
     }
 }

@@ -28,10 +28,12 @@ pub mod ports;
 pub mod records;
 pub mod render;
 pub mod report;
+pub mod standing;
 pub mod telling;
 pub mod view;
 
 pub use control::{Options, Resolve, Services};
+pub use machines::Prefer;
 pub use metrics::Metrics;
 pub use report::{Endpoints, Seen, report};
 pub use view::{Locality, Stale, Stance};

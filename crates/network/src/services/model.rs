@@ -1,6 +1,7 @@
 //! What a plan reads and what it says: plain values, checked when they were read.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
@@ -57,6 +58,19 @@ pub struct Joining {
     /// For how many seconds a client stays with an endpoint, where it does.
     pub affinity: Option<i32>,
     pub traffic_distribution: Option<String>,
+    /// What it says of how it stands.
+    pub said: Option<Box<Condition>>,
+}
+
+impl Joining {
+    /// Whether the two differ at most in what they say of how they stand, which concerns nobody else.
+    pub fn is_same_member(&self, other: &Joining) -> bool {
+        let Joining { joins, flaws, uid, created, reach, ports, affinity, traffic_distribution, said: _ } =
+            self;
+        (joins, flaws, uid, created) == (&other.joins, &other.flaws, &other.uid, &other.created)
+            && (reach, ports, affinity) == (&other.reach, &other.ports, &other.affinity)
+            && traffic_distribution == &other.traffic_distribution
+    }
 }
 
 /// How a member is reached from other clusters.
@@ -129,6 +143,8 @@ pub enum Kind {
     Service,
     NativeService,
     VirtualMachine,
+    ServiceExport,
+    ServiceImport,
 }
 
 impl Kind {
@@ -137,6 +153,8 @@ impl Kind {
             Kind::Service => "Service",
             Kind::NativeService => "NativeService",
             Kind::VirtualMachine => "VirtualMachine",
+            Kind::ServiceExport => "ServiceExport",
+            Kind::ServiceImport => "ServiceImport",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the same. Only for who is not known does what is there already count, because not to know is not to have none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
@@ -13,9 +14,9 @@ use super::external_dns::Changes;
 use super::model::{Family, Reach, Slice, Source};
 use super::packing::{pack, short};
 use super::ports::{self, Decided};
-use super::records::{Occupant, Published, Shape, ShapePort, digest};
-use super::telling::{self, Notice, Report};
-use super::view::{Clusters, Locality, Member, Site, Stance};
+use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort, digest};
+use super::telling::{self, Notice};
+use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
 pub const CONFLICTS: &str = "koinon.dev/conflicts";
@@ -28,7 +29,6 @@ pub struct Plan {
     pub slices: Vec<SliceStep>,
     /// What to tell users of this cluster.
     pub notices: Vec<Notice>,
-    pub members: Vec<Report>,
     pub why: String,
 }
 
@@ -44,6 +44,8 @@ pub enum ServiceStep {
         version: String,
         shape: Shape,
         annotations: Changes,
+        /// Whether a port is called otherwise from now on.
+        renames: bool,
     },
     Delete {
         uid: String,
@@ -112,7 +114,10 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
             _ => Plan {
                 // What came from who is known is known to be over.
                 slices: ours
-                    .map(|published| settle(key, clusters, published, BTreeMap::new(), Use::All, site))
+                    .map(|published| {
+                        let fate = fate(clusters, Use::All);
+                        settle(key, &published.uid, &site.slices, BTreeMap::new(), fate)
+                    })
                     .unwrap_or_default(),
                 ..Plan::waits(format!("who else is a member is not known: {}", listed(&unknown)))
             },
@@ -124,7 +129,8 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     let published = ours.map(|published| &published.shape);
     let decided = decide(&members, published.filter(|_| !unknown.is_empty()));
     let conflicts = telling::conflicts(&members, &decided);
-    let shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
+    let mut shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
+    let unknown_here = shape.traffic_distribution.take_if(|value| site.unsupported.contains(value));
     let mut plan = Plan { why: format!("{} members", members.len()), ..Plan::default() };
     if shape.ports.is_empty() {
         plan.why = "no member offers a port".into();
@@ -135,24 +141,29 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         return plan;
     }
     let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
-    let (reached, at_home) = reach(here, clusters, &members, &names, site);
-    plan.members = telling::reports(&members, &reached, &decided);
+    let (reached, used) = reach(here, clusters, &members, &names, site);
     plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
+    if let (Some(value), Some(published)) = (unknown_here, ours) {
+        plan.notices.push(telling::unsupported(key, &published.uid, &value));
+    }
     match ours {
         None => plan.service = Some(ServiceStep::Create { shape }),
         Some(published) => {
-            let suffix = site.dns_suffix.as_deref();
-            let annotations = match suffix.is_none() && published.dns.is_untouched() {
+            let targets = || targets(clusters, &members, &names, site);
+            let annotations = match &site.dns {
+                Dns::Unknown => Changes::new(),
                 // By far the most: nobody asks for what takes long to find with many endpoints.
-                true => Changes::new(),
-                false => published.dns.changes(key, suffix, &targets(clusters, &members, &names, site)),
+                Dns::Nowhere if published.dns.is_untouched() => Changes::new(),
+                Dns::Nowhere => published.dns.changes(key, None, &targets()),
+                Dns::Under(suffix) => published.dns.changes(key, Some(suffix), &targets()),
             };
             if published.shape != shape || !annotations.is_empty() {
                 let (uid, version) = (published.uid.clone(), published.version.clone());
-                plan.service = Some(ServiceStep::Update { uid, version, shape, annotations });
+                let renames = renames(&published.shape, &shape);
+                plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
             let wanted = slices(key, &members, reached);
-            plan.slices = settle(key, clusters, published, wanted, at_home, site);
+            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate(clusters, used));
         }
     }
     plan
@@ -161,6 +172,16 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
 impl Plan {
     fn waits(why: String) -> Plan {
         Plan { why, ..Plan::default() }
+    }
+
+    /// How the Service should distribute its traffic, where it is to be written.
+    pub fn traffic_distribution(&self) -> Option<&str> {
+        match self.service.as_ref()? {
+            ServiceStep::Create { shape } | ServiceStep::Update { shape, .. } => {
+                shape.traffic_distribution.as_deref()
+            }
+            ServiceStep::Delete { .. } => None,
+        }
     }
 
     /// Whether there is nothing to write.
@@ -207,13 +228,24 @@ fn shape(members: &[&Member], decided: &Decided, conflicts: &[String], published
             oldest.and_then(|member| member.joining.traffic_distribution.clone()),
         ),
     };
+    let disputed = serde_json::to_string(conflicts).ok().filter(|_| !conflicts.is_empty());
     Shape {
         ports: decided.ports.clone(),
         affinity,
         traffic_distribution,
-        conflicts: serde_json::to_string(conflicts).ok().filter(|_| !conflicts.is_empty()),
+        // With whom they do not agree may be one that is not known.
+        conflicts: published.and_then(|shape| shape.conflicts.clone()).or(disputed),
         is_plain: true,
     }
+}
+
+/// Whether a port that is there already is called otherwise.
+fn renames(before: &Shape, after: &Shape) -> bool {
+    let called = |shape: &Shape, port: &ShapePort| {
+        let same = shape.ports.iter().find(|one| (one.protocol, one.port) == (port.protocol, port.port));
+        same.map(|one| one.name.clone())
+    };
+    before.ports.iter().any(|port| called(after, port).is_some_and(|name| name != port.name))
 }
 
 /// What each member's ports are called. While a port is being renamed its slices have both names, so that nothing is
@@ -271,15 +303,11 @@ fn reach(
             return reached;
         }
         if used == Use::Own {
-            return Reached { rule: "not used here: there is a member at home", ..Reached::default() };
+            return Reached::default();
         }
         let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
         let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
-        match cluster.stance {
-            Stance::Keep => {}
-            Stance::Drain => endpoints::drain(&mut reached.groups),
-            Stance::Drop => reached.groups.clear(),
-        }
+        endpoints::judged(&mut reached.groups, cluster.stance);
         reached
     });
     (reached.collect(), used)
@@ -321,32 +349,29 @@ pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> B
     slices
 }
 
-/// The steps from the slices that are there to those that should be.
-fn settle(
+/// The steps from the slices that are there to those that should be. `fate` says what becomes of those that came from a
+/// cluster of which nothing is known.
+pub(super) fn settle(
     key: &Key,
-    clusters: &Clusters,
-    published: &Published,
+    owner: &str,
+    there: &BTreeMap<String, Arc<OwnSlice>>,
     mut wanted: BTreeMap<String, Slice>,
-    used: Use,
-    site: &Site,
+    fate: impl Fn(&ClusterId) -> Option<Stance>,
 ) -> Vec<SliceStep> {
-    let owner = &published.uid;
     let mut steps = Vec::new();
     let mut leftover = Vec::new();
-    for (name, slice) in &site.slices {
+    for (name, slice) in there {
         let (uid, version) = (slice.uid.clone(), slice.version.clone());
         match wanted.remove(name) {
             Some(wanted) if slice.digest == digest(&key.name, owner, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.clone(), uid, version }),
+            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.to_owned(), uid, version }),
             None => leftover.push((name, slice)),
         }
     }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.clone() }));
+    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.to_owned() }));
     for (name, slice) in leftover {
         let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        let origin = slice.cluster.as_ref().and_then(|cluster| clusters.get(cluster));
-        let unknown = origin.filter(|cluster| !cluster.known && used == Use::All);
-        match unknown.map(|cluster| cluster.stance) {
+        match slice.cluster.as_ref().and_then(&fate) {
             // Where it came from is not known: it may well be as it should.
             Some(Stance::Keep) => {}
             Some(Stance::Drain) if !slice.has_ready => {}
@@ -355,6 +380,14 @@ fn settle(
         }
     }
     steps
+}
+
+/// What becomes of endpoints that came from a cluster of which nothing is known.
+fn fate(clusters: &Clusters, used: Use) -> impl Fn(&ClusterId) -> Option<Stance> {
+    move |origin| {
+        let origin = clusters.get(origin)?;
+        (!origin.known && used == Use::All).then_some(origin.stance)
+    }
 }
 
 fn listed(clusters: &[&ClusterId]) -> String {

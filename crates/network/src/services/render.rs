@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::address::is_label_value;
 use super::external_dns::Changes;
+use super::machines::Foreign;
 use super::model::{Endpoint, Protocol, Slice, SlicePort};
 use super::packing::short;
 use super::plan::CONFLICTS;
@@ -110,17 +111,18 @@ fn without_nulls(mut object: Value) -> Value {
 }
 
 /// A Service of virtual machines that is not there yet. Without ports it has no address of its own either.
-pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)]) -> Service {
+pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)], foreign: &Foreign) -> Service {
     let mut spec = json!({"type": "ClusterIP", "ports": machine_ports(ports)});
     if ports.is_empty() {
         spec = json!({"type": "ClusterIP", "clusterIP": "None"});
     }
+    let (mut labels, mut annotations) = (json!(foreign.labels), json!(foreign.annotations));
+    labels[MANAGED_BY] = json!(MANAGER);
+    annotations[VM_SERVICE] = json!("true");
     let object = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
-            "namespace": key.namespace, "name": key.name,
-            "labels": {MANAGED_BY: MANAGER},
-            "annotations": {VM_SERVICE: "true"},
+            "namespace": key.namespace, "name": key.name, "labels": labels, "annotations": annotations,
         },
         "spec": spec,
     });

@@ -1,12 +1,12 @@
-//! What users are told of a plan: who takes part and how, what members do not agree on, who could not have a name.
+//! What users are told of a plan: what members do not agree on, who could not have a name.
 
 use std::collections::BTreeSet;
 
 use koinon_control::Key;
 use koinon_control::events::Weight;
 use koinon_fleet::ClusterId;
-use serde::Serialize;
 
+use super::address::shown;
 use super::endpoints::Reached;
 use super::model::{Family, Kind};
 use super::ports::Decided;
@@ -33,18 +33,6 @@ impl Notice {
         let (kind, about) = (Kind::Service, service.clone());
         Notice { kind, about, uid, weight: Weight::Warning, reason: "NameTaken", message }
     }
-}
-
-/// How one member takes part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    pub cluster: String,
-    pub kind: &'static str,
-    pub member: String,
-    pub rule: &'static str,
-    pub endpoints: usize,
-    pub ready: usize,
-    pub left_out: Vec<String>,
 }
 
 /// What members do not agree on, in words for all of them.
@@ -103,7 +91,7 @@ pub(super) fn taken(here: &ClusterId, key: &Key, members: &[&Member], site: &Sit
     );
     let mut notices = on_local(here, members, |_| Some(("NameTaken", message.clone())));
     let uid = match site.occupant.as_deref() {
-        Some(Occupant::Plain { uid }) => uid.clone(),
+        Some(Occupant::Plain { uid, .. }) => uid.clone(),
         Some(Occupant::Member(joining)) => joining.uid.clone(),
         Some(Occupant::Ours(_)) | None => return notices,
     };
@@ -120,7 +108,17 @@ pub(super) fn on_local(
     local.filter_map(|member| say(member).map(|(reason, message)| notice(member, reason, message))).collect()
 }
 
-fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
+/// Tells a federated Service that a field of it is not known here.
+pub(super) fn unsupported(key: &Key, uid: &str, value: &str) -> Notice {
+    let message = format!(
+        "this cluster does not take the trafficDistribution {}, which its oldest member has: it is left out here",
+        shown(value)
+    );
+    let (kind, about, uid) = (Kind::Service, key.clone(), uid.to_owned());
+    Notice { kind, about, uid, weight: Weight::Warning, reason: "FieldRefused", message }
+}
+
+pub(super) fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
     Notice {
         kind: member.source.kind,
         about: member.source.key.clone(),
@@ -129,21 +127,4 @@ fn notice(member: &Member, reason: &'static str, message: String) -> Notice {
         reason,
         message,
     }
-}
-
-pub(super) fn reports(members: &[&Member], reached: &[Reached], decided: &Decided) -> Vec<Report> {
-    let each = members.iter().zip(reached).zip(&decided.left_out);
-    let reports = each.map(|((member, reached), left_out)| {
-        let endpoints = || reached.groups.iter().flat_map(|group| &group.endpoints);
-        Report {
-            cluster: member.source.cluster.to_string(),
-            kind: member.source.kind.as_str(),
-            member: member.source.key.to_string(),
-            rule: reached.rule,
-            endpoints: endpoints().count(),
-            ready: endpoints().filter(|one| one.conditions.is_ready()).count(),
-            left_out: left_out.clone(),
-        }
-    });
-    reports.collect()
 }

@@ -1,6 +1,6 @@
 //! What a plan looks at: all members of one federated Service, and what is in the cluster it is made for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -56,9 +56,21 @@ pub struct Site {
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
     /// What the names of load balancers lead to.
     pub resolved: Resolved,
-    /// Where virtual machines look for names, if there are any here.
-    pub dns_suffix: Option<String>,
+    pub dns: Dns,
+    /// Values of `trafficDistribution` that this cluster does not take.
+    pub unsupported: BTreeSet<String>,
     pub locality: Locality,
+}
+
+/// Under which domain ExternalDNS is told of federated Services.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Dns {
+    /// Under none: what it was told by us is taken back.
+    #[default]
+    Nowhere,
+    /// Whether anybody here looks for names outside the cluster is not known yet: what it was told stays.
+    Unknown,
+    Under(String),
 }
 
 /// What a cluster with a member of its own uses.

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::wire::{Log, Wire};
+use crate::wire::{Faults, Log, Wire};
 use crate::world::{Place, World as Model, id};
 
 /// Longer than anything that happens by itself takes.
@@ -48,6 +48,8 @@ struct Process {
 pub(crate) struct World {
     pub(crate) sites: BTreeMap<String, Site>,
     pub(crate) log: Arc<Log>,
+    /// What goes wrong on the way.
+    pub(crate) faults: Arc<Faults>,
     pub(crate) options: services::Options,
     /// From one supervisor to one cluster.
     wires: BTreeMap<(String, String), Wire>,
@@ -205,6 +207,7 @@ impl World {
         let mut world = World {
             sites: BTreeMap::new(),
             log: Arc::default(),
+            faults: Arc::default(),
             options: services::Options { resolve: None, ..services::Options::default() },
             wires: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -268,8 +271,9 @@ impl World {
         let mut direct = BTreeMap::new();
         for (other, site) in &self.sites {
             let at = (name.to_owned(), other.clone());
-            let log = &self.log;
-            let wire = self.wires.entry(at).or_insert_with(|| Wire::new(other, site.router.clone(), log));
+            let (log, faults) = (&self.log, &self.faults);
+            let wire = || Wire::new(other, site.router.clone(), log, faults);
+            let wire = self.wires.entry(at).or_insert_with(wire);
             direct.insert(id(other), wire.client());
         }
         let site = &self.sites[name];

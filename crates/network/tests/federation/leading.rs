@@ -111,6 +111,30 @@ async fn stale_endpoints_are_drained_after_a_while_where_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stale_endpoints_go_after_a_while_where_that_was_asked_for() {
+    let mut world = three().await;
+    world.options.stale = Stale { stance: Stance::Drop, after: SignedDuration::from_secs(60) };
+    for supervisor in ["c1", "c2"] {
+        world.stop(supervisor).await;
+    }
+    world.start("c2").await;
+    world.until_shown("c3", &foo(), BOTH).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.isolate("c1", false);
+    world.until_shown("c3", &foo(), "http:80 c2=10.2.0.1").await;
+    world.rest().await;
+    assert_eq!(world["c1"].shown(&foo()).await, "http:80 c1=10.1.0.1", "at home nothing changes");
+    // A fresh leader that never saw it does not bring them back.
+    world.kill("c2").await;
+    world.start("c2").await;
+    world.rest().await;
+    assert_eq!(world["c3"].shown(&foo()).await, "http:80 c2=10.2.0.1");
+    world.isolate("c1", true);
+    world.until_shown("c3", &foo(), BOTH).await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_leaves_takes_everything_along_and_may_come_back() {
     let world = three().await;
     world["c3"].member("ns/foo3", "foo", "ClusterIP").await;

@@ -5,6 +5,7 @@ use koinon_control::Key;
 use serde_json::{Value, json};
 
 use crate::harness::{GLOBAL, SYSTEM, Site, World};
+use crate::wire::{Fault, How};
 use crate::world::foo;
 
 const MACHINES: &str = "/apis/runtime.cloud.antrea.io/v1alpha1/namespaces/vms/virtualmachines";
@@ -128,6 +129,23 @@ async fn a_service_of_machines_can_be_a_member_and_is_told_to_external_dns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn n23_machines_are_reached_by_the_addresses_that_were_asked_for() {
+    let mut world = world().await;
+    machine(&world["c2"], "vm1", "web", "10.7.0.1").await;
+    machine(&world["c2"], "vm2", "web", "10.7.0.2").await;
+    let both = json!({"status": {"networkInterfaces": [{"ips": [
+        {"addressType": "InternalIP", "address": "10.7.0.1"}, {"addressType": "ExternalIP", "address": "203.0.113.1"},
+    ]}]}});
+    world["c2"].patch(&format!("{MACHINES}/vm1/status"), both).await;
+    until(&world, "headless [] vm1=203.0.113.1 vm2=10.7.0.2").await;
+    world.stop("c1").await;
+    world.options.prefer = koinon_network::services::Prefer::Internal;
+    world.start("c1").await;
+    until(&world, "headless [] vm1=10.7.0.1 vm2=10.7.0.2").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_users_service_is_not_taken_over_for_machines() {
     let world = world().await;
     let mine = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 7}]}});
@@ -138,4 +156,74 @@ async fn a_users_service_is_not_taken_over_for_machines() {
     world.rest().await;
     assert_eq!(world["c2"].get(WEB).await.unwrap(), before);
     assert!(world["c2"].events("vms").await.contains(&"web NameTaken".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_leader_that_has_not_seen_the_machines_yet_takes_no_name_back() {
+    let mut world = world().await;
+    world.stop("c1").await;
+    world.options.dns_suffix = Some("my-org.com".into());
+    world.start("c1").await;
+    world["c2"].member("vms/one", "foo", "ClusterIP").await;
+    world["c2"].endpoints("vms/one", "10.2.0.1").await;
+    world.until_shown("c2", &foo(), "http:80 c2=10.2.0.1").await;
+    world.rest().await;
+    let path = format!("/api/v1/namespaces/{SYSTEM}/services/foo");
+    let told = async |world: &World| world["c2"].get(&path).await.unwrap()["metadata"]["annotations"].clone();
+    assert_eq!(told(&world).await["external-dns.kubernetes.io/hostname"], Value::Null, "no machines yet");
+    machine(&world["c2"], "vm1", "", "10.7.0.1").await;
+    world.rest().await;
+    let before = told(&world).await;
+    assert_eq!(before["external-dns.kubernetes.io/hostname"], "foo.my-org.com", "with the first machine");
+    world.kill("c1").await;
+    let how = How::Refused(503, "not now");
+    world.faults.add(Fault { cluster: "c2", method: "GET", path: "/virtualmachines", body: "", how });
+    world.start("c1").await;
+    world["c2"].endpoints("vms/one", "10.2.0.2").await;
+    world.until_shown("c2", &foo(), "http:80 c2=10.2.0.2").await;
+    world.rest().await;
+    assert_eq!(told(&world).await, before);
+    world.faults.clear();
+    world.rest().await;
+    assert_eq!(told(&world).await["external-dns.kubernetes.io/target"], "10.2.0.2");
+    world["c2"].delete(&format!("{MACHINES}/vm1")).await;
+    world.rest().await;
+    assert_eq!(
+        told(&world).await["external-dns.kubernetes.io/hostname"],
+        Value::Null,
+        "nobody asks any more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn n25_what_users_wrote_on_a_service_of_machines_stays_when_it_gains_or_loses_its_ports() {
+    let world = world().await;
+    machine(&world["c2"], "vm1", "web", "10.7.0.1").await;
+    until(&world, "headless [] vm1=10.7.0.1").await;
+    let mine = json!({"metadata": {"annotations": {GLOBAL: "foo"}, "labels": {"team": "shop"}}});
+    world["c2"].patch(WEB, mine).await;
+    for (tag, wanted) in [
+        ("web:80", "address [\"80\"] vm1=10.7.0.1"),
+        ("web", "headless [] vm1=10.7.0.1"),
+        ("web:81", "address [\"81\"] vm1=10.7.0.1"),
+    ] {
+        let tags = json!({"status": {"tags": {"svc.antreaplus.vmware.com": tag}}});
+        // The answer to what makes it anew may get lost.
+        world.faults.add(Fault {
+            cluster: "c2",
+            method: "POST",
+            path: "/services",
+            body: "",
+            how: How::Refused(503, "not now"),
+        });
+        world["c2"].patch(&format!("{MACHINES}/vm1/status"), tags).await;
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        world.faults.clear();
+        until(&world, wanted).await;
+        let metadata = world["c2"].get(WEB).await.unwrap()["metadata"].clone();
+        assert_eq!(metadata["annotations"][GLOBAL], "foo", "{metadata:#}");
+        assert_eq!(metadata["labels"]["team"], "shop", "{metadata:#}");
+    }
+    world.until_shown("c1", &foo(), ":81 c2=10.7.0.1").await;
+    world.rest().await;
 }

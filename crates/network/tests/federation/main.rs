@@ -1,9 +1,12 @@
 //! Whole federations in one process under a paused clock: what users do, and what then is in every cluster.
 
+mod conditions;
 mod exporting;
 mod harness;
 mod leading;
 mod machines;
+mod refusing;
+mod resolving;
 mod schedules;
 mod sharing;
 mod wire;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use koinon_control::Key;
+use koinon_simulation::seeds;
 
 use crate::harness::World;
+use crate::wire::{Fault, How};
 use crate::world::foo;
 
 const CLUSTERS: [&str; 3] = ["c1", "c2", "c3"];
@@ -23,22 +25,26 @@ impl Dice {
     }
 }
 
-/// How many schedules to run: a hundred, or as many as `KOINON_SCHEDULES` says.
-fn schedules() -> u64 {
-    std::env::var("KOINON_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
-}
+/// The one that may leave.
+const CHILD: &str = "c3";
 
 #[tokio::test(start_paused = true)]
 async fn after_healing_all_is_a_function_of_the_members() {
     let mut world = World::new(&["c1*", "c2*", "c3"]).await;
-    for seed in 0..schedules() {
+    let mut is_away = false;
+    for seed in seeds(100) {
         let mut dice = Dice(seed.wrapping_mul(7919) + 1);
         let mut story = Vec::new();
         for _ in 0..dice.roll(8) + 2 {
-            story.push(act(&mut world, &mut dice).await);
+            story.push(act(&mut world, &mut dice, &mut is_away).await);
         }
+        world.faults.clear();
         for cluster in CLUSTERS {
             world.isolate(cluster, true);
+        }
+        if is_away {
+            come_back(&world).await;
+            is_away = false;
         }
         for supervisor in ["c1", "c2"] {
             if !world.runs(supervisor) {
@@ -50,12 +56,27 @@ async fn after_healing_all_is_a_function_of_the_members() {
     world.rest().await;
 }
 
+/// First it gives up its own Federation, then the others let it go.
+async fn go_away(world: &World) {
+    world.leave(CHILD).await;
+    for supervisor in ["c1", "c2"] {
+        world.members(supervisor, &["c1", "c2"]).await;
+    }
+}
+
+async fn come_back(world: &World) {
+    world.rejoin(CHILD).await;
+    for supervisor in ["c1", "c2"] {
+        world.members(supervisor, &CLUSTERS).await;
+    }
+}
+
 /// Does one thing and says what.
-async fn act(world: &mut World, dice: &mut Dice) -> String {
+async fn act(world: &mut World, dice: &mut Dice, is_away: &mut bool) -> String {
     let cluster = dice.cluster();
     let name = format!("ns/foo{}", dice.roll(2));
     let path = format!("/api/v1/namespaces/ns/services/{}", &name[3..]);
-    match dice.roll(9) {
+    match dice.roll(12) {
         0 | 1 => {
             if world[cluster].get(&path).await.is_some() {
                 world[cluster].delete(&path).await;
@@ -105,6 +126,25 @@ async fn act(world: &mut World, dice: &mut Dice) -> String {
                 format!("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices/{}", key.namespace, key.name);
             world[cluster].delete(&path).await;
             format!("{key} is deleted by hand in {cluster}")
+        }
+        8 => {
+            *is_away = !*is_away;
+            if *is_away {
+                go_away(world).await;
+                return format!("{CHILD} leaves");
+            }
+            come_back(world).await;
+            format!("{CHILD} comes back")
+        }
+        9 => {
+            let path = ["/endpointslices", "/services", "/leases"][dice.roll(3) as usize];
+            let method = ["POST", "PUT", "PATCH", "DELETE"][dice.roll(4) as usize];
+            world.faults.add(Fault { cluster, method, path, body: "", how: How::Lost });
+            format!("answers of {cluster} to {method} {path} get lost")
+        }
+        10 => {
+            world.faults.clear();
+            "answers arrive again".into()
         }
         _ => {
             let seconds = dice.roll(90);

@@ -22,17 +22,65 @@ impl Log {
     }
 }
 
+/// What goes wrong with some requests, wherever they come from.
+#[derive(Default)]
+pub(crate) struct Faults(Mutex<Vec<Fault>>);
+
+/// What goes wrong with requests to one cluster that look so.
+pub(crate) struct Fault {
+    pub(crate) cluster: &'static str,
+    /// Of all methods, if empty.
+    pub(crate) method: &'static str,
+    /// What is in the path.
+    pub(crate) path: &'static str,
+    /// What is in the body.
+    pub(crate) body: &'static str,
+    pub(crate) how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The server answers so, and does nothing.
+    Refused(u16, &'static str),
+    /// The server does it, but nobody hears of it.
+    Lost,
+}
+
+impl Faults {
+    pub(crate) fn add(&self, fault: Fault) {
+        self.0.lock().push(fault);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    fn find(&self, cluster: &str, method: &Method, path: &str, body: &[u8]) -> Option<How> {
+        let contains = |body: &[u8], part: &str| String::from_utf8_lossy(body).contains(part);
+        let faults = self.0.lock();
+        let found = faults.iter().find(|one| {
+            one.cluster == cluster
+                && (one.method.is_empty() || one.method == method.as_str())
+                && path.contains(one.path)
+                && (one.body.is_empty() || contains(body, one.body))
+        });
+        found.map(|one| one.how)
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Wire {
     name: Arc<str>,
     up: watch::Sender<bool>,
     router: Router,
     log: Arc<Log>,
+    faults: Arc<Faults>,
 }
 
 impl Wire {
-    pub(crate) fn new(name: &str, router: Router, log: &Arc<Log>) -> Wire {
-        Wire { name: name.into(), up: watch::Sender::new(true), router, log: log.clone() }
+    pub(crate) fn new(name: &str, router: Router, log: &Arc<Log>, faults: &Arc<Faults>) -> Wire {
+        let (log, faults) = (log.clone(), faults.clone());
+        Wire { name: name.into(), up: watch::Sender::new(true), router, log, faults }
     }
 
     pub(crate) fn set(&self, up: bool) {
@@ -48,12 +96,26 @@ impl Wire {
         if !*self.up.borrow() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        let path = request.uri().path();
-        if request.method() != Method::GET && (path.contains("/service") || path.contains("/endpointslices"))
-        {
-            self.log.0.lock().push(format!("{} {} {path}", self.name, request.method()));
+        let (head, body) = request.into_parts();
+        let body = axum::body::to_bytes(Body::new(body), usize::MAX).await.map_err(io::Error::other)?;
+        let path = head.uri.path();
+        let fault = self.faults.find(&self.name, &head.method, path, &body);
+        if head.method != Method::GET && (path.contains("/service") || path.contains("/endpointslices")) {
+            self.log.0.lock().push(format!("{} {} {path}", self.name, head.method));
         }
+        if let Some(How::Refused(code, message)) = fault {
+            let status = serde_json::json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
+                "reason": "Invalid",
+            });
+            let answer = Response::builder().status(code).header("content-type", "application/json");
+            return answer.body(Body::from(status.to_string())).map_err(io::Error::other);
+        }
+        let request = Request::from_parts(head, Body::from(body));
         let answer = self.router.clone().oneshot(request).await.map_err(io::Error::other)?;
+        if fault == Some(How::Lost) {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         let (head, body) = answer.into_parts();
         let up = self.up.subscribe();
         let frames = futures::stream::unfold((body.into_data_stream(), false), move |(mut frames, ended)| {

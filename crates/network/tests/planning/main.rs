@@ -4,6 +4,7 @@ mod affinity;
 mod endpoints;
 mod hostile;
 mod identity;
+mod imports;
 mod properties;
 mod unknown;
 mod world;

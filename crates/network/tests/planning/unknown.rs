@@ -108,3 +108,20 @@ fn stale_endpoints_are_drained_or_dropped_where_that_was_asked_for() {
         assert!(world.shown("seen", &foo()).contains("cluster2 IPv4 http:30602 -> 172.21.0.6 172.21.0.7"));
     }
 }
+
+#[test]
+fn what_members_do_not_agree_on_is_not_forgotten_while_one_of_them_is_not_known() {
+    let mut world = seen();
+    world.at("cluster2").services[0].spec.as_mut().unwrap().ports.as_mut().unwrap()[0].port = 81;
+    world.settle_all(&foo());
+    let conflicts = |world: &World| {
+        let service = &world.places["seen"].generated[&foo()];
+        service.metadata.annotations.as_ref().unwrap().get("koinon.dev/conflicts").cloned()
+    };
+    let before = conflicts(&world);
+    assert!(before.is_some());
+    world.at("cluster2").unknown = true;
+    assert!(world.plan("seen", &foo()).is_settled(), "{:#?}", world.plan("seen", &foo()));
+    world.settle("seen", &foo());
+    assert_eq!(conflicts(&world), before);
+}

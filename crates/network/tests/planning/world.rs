@@ -13,7 +13,7 @@ use koinon_network::services::model::{Joining, Kind, Source};
 use koinon_network::services::plan::{Plan, ServiceStep, SliceStep, plan};
 use koinon_network::services::records::{Manager, Node as NodeRecord, Occupant, OwnSlice, SourceSlice};
 use koinon_network::services::render;
-use koinon_network::services::view::{Cluster, Clusters, Locality, Member, Site, Stance};
+use koinon_network::services::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
 use serde_json::{Value, json};
 
 pub(crate) const GLOBAL: &str = "svc.global.federated.antreaplus.vmware-tanzu.com";
@@ -78,7 +78,8 @@ impl World {
                 .map(|(key, one)| (key.name.clone(), Arc::new(OwnSlice::fold(one).unwrap())))
                 .collect(),
             resolved: self.resolved.clone(),
-            dns_suffix: None,
+            dns: Dns::Nowhere,
+            unsupported: Default::default(),
             locality: self.locality,
         }
     }

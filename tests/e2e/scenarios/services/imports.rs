@@ -158,6 +158,7 @@ async fn single(stage: &Stage) -> anyhow::Result<()> {
                 && spec["internalTrafficPolicy"] == "Cluster"
         })
         .await?;
+        until_said(stage.room(cluster), "serviceimport/plain", "Ready", "True").await?;
     }
     until_import(stage.room("b"), "near", "as near as exported", |spec| {
         spec["internalTrafficPolicy"] == "Local" && spec["trafficDistribution"] == "PreferClose"
@@ -312,8 +313,12 @@ async fn until_import(
 }
 
 async fn until_condition(room: &Room, name: &str, kind: &str, wanted: &str) -> anyhow::Result<()> {
-    until(&format!("{kind} of the export {name} is {wanted}"), async || {
-        let text = room.kubectl(&["get", "serviceexport", name, "-o", "json"]).await?;
+    until_said(room, &format!("serviceexport/{name}"), kind, wanted).await
+}
+
+async fn until_said(room: &Room, object: &str, kind: &str, wanted: &str) -> anyhow::Result<()> {
+    until(&format!("{kind} of {object} is {wanted}"), async || {
+        let text = room.kubectl(&["get", object, "-o", "json"]).await?;
         let export: Value = serde_json::from_str(&text)?;
         let conditions = export["status"]["conditions"].as_array().into_iter().flatten();
         let found = conditions.filter(|one| one["type"] == kind).any(|one| one["status"] == wanted);

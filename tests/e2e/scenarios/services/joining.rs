@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::stage::{GLOBAL, NAMESPACED, Stage, field, http, service, slice, told, until_shown, until_told};
+use super::stage::{
+    GLOBAL, NAMESPACED, Stage, field, http, service, slice, told, until_shown, until_standing, until_told,
+};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -108,6 +110,7 @@ async fn names_that_cannot_be(stage: &Stage) -> anyhow::Result<()> {
         .await?;
     until_told(stage.room("b"), "odd", "InvalidFederatedName").await?;
     until_told(stage.room("b"), "empty", "InvalidFederatedName").await?;
+    until_standing(stage.room("b"), "odd", "False InvalidName").await?;
     stage.until("c", "base", "http:80\nb IPv4 http:8080 -> 10.2.2.1").await?;
     // Somebody has the generated Service join another, which would feed itself.
     stage.system("c").kubectl(&["annotate", "service", "base", &format!("{GLOBAL}=loop")]).await?;
@@ -130,6 +133,7 @@ async fn names_that_are_taken(stage: &Stage) -> anyhow::Result<()> {
         .await?;
     until_told(stage.room("c"), "wants", "NameTaken").await?;
     until_told(stage.system("c"), "till", "NameTaken").await?;
+    until_standing(stage.room("c"), "wants", "False NameTaken").await?;
     // The others have it.
     stage.until("a", "till", "http:80\nc IPv4 http:8080 -> 10.3.3.1").await?;
     stage.until("b", "till", "http:80\nc IPv4 http:8080 -> 10.3.3.1").await?;
@@ -150,6 +154,10 @@ async fn names_that_are_taken(stage: &Stage) -> anyhow::Result<()> {
     );
     stage.system("c").kubectl(&["delete", "service", "till"]).await?;
     stage.until("c", "till", "http:80\nc IPv4 http:8080 -> 10.3.3.1").await?;
+    until_standing(stage.room("c"), "wants", "True Joined").await?;
+    // Who joins nothing any more says nothing of it.
+    stage.room("c").kubectl(&["annotate", "service", "wants", &format!("{GLOBAL}-")]).await?;
+    until_standing(stage.room("c"), "wants", "").await?;
     stage.room("c").kubectl(&["delete", "service", "wants"]).await?;
     stage.room("b").kubectl(&["delete", "service", "same"]).await?;
     stage.until("a", "till", "nothing").await
@@ -178,6 +186,7 @@ async fn ports_that_differ(stage: &Stage) -> anyhow::Result<()> {
     stage.until("c", "mixed", wanted).await?;
     until_told(stage.room("a"), "old", "PortConflict").await?;
     until_told(stage.room("b"), "young", "PortConflict").await?;
+    until_standing(stage.room("b"), "young", "True Conflict").await?;
     let conflicts =
         field(stage.system("c"), "service/mixed", r"{.metadata.annotations.koinon\.dev/conflicts}").await?;
     anyhow::ensure!(conflicts.contains("joining/young"), "{conflicts}");
@@ -192,6 +201,7 @@ async fn ports_that_differ(stage: &Stage) -> anyhow::Result<()> {
         Ok(if now.is_empty() { Look::Found(()) } else { Look::NotYet(now) })
     })
     .await?;
+    until_standing(stage.room("b"), "young", "True Joined").await?;
     let still = field(stage.system("c"), "service/mixed", "{.spec.clusterIP}").await?;
     anyhow::ensure!(address == still, "the address changed from {address} to {still}");
     stage.room("b").kubectl(&["delete", "service", "young"]).await?;

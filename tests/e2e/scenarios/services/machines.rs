@@ -49,10 +49,13 @@ async fn first_to_last(stage: &Stage) -> anyhow::Result<()> {
     // One that is stopped stays, but is not ready.
     status(stage, "vm2", json!({"state": "stopped"})).await?;
     until_shown(room, "web", "\nc IPv4  -> 10.7.0.1 10.7.0.2!").await?;
-    // With ports it gets an address of its own.
+    // With ports it gets an address of its own, and keeps what users wrote on it.
+    room.kubectl(&["annotate", "service", "web", "example.com/mine=yes"]).await?;
     status(stage, "vm1", json!({"tags": {TAG: "web:80", PORTS: "53-udp"}})).await?;
     let ported = "p53-udp:53/UDP p80-tcp:80";
     until_shown(room, "web", &format!("{ported}\nc IPv4 {ported} -> 10.7.0.1 10.7.0.2!")).await?;
+    let mine = field(room, "service/web", r"{.metadata.annotations.example\.com/mine}").await?;
+    anyhow::ensure!(mine == "yes", "what a user wrote on it is gone");
     // A tag that moves takes its machine along.
     status(stage, "vm2", json!({"tags": {TAG: "db"}, "state": "running"})).await?;
     until_shown(room, "web", &format!("{ported}\nc IPv4 {ported} -> 10.7.0.1")).await?;

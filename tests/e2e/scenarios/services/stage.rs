@@ -153,6 +153,16 @@ pub(super) async fn until_told(room: &Room, about: &str, reason: &str) -> anyhow
     .await
 }
 
+/// Waits until a member says of itself how it stands, as `Status Reason`.
+pub(super) async fn until_standing(room: &Room, name: &str, wanted: &str) -> anyhow::Result<()> {
+    let path = r#"{range .status.conditions[?(@.type=="koinon.dev/Federated")]}{.status} {.reason}{end}"#;
+    until(&format!("{name} in {} says {wanted:?}", room.name), async || {
+        let now = field(room, &format!("service/{name}"), path).await?;
+        Ok(if now == wanted { Look::Found(()) } else { Look::NotYet(format!("{now:?}")) })
+    })
+    .await
+}
+
 /// What users were told, as `name Reason`.
 pub(super) async fn told(room: &Room) -> anyhow::Result<Vec<String>> {
     let text = room.kubectl(&["get", "events", "-o", "json"]).await?;

@@ -11,6 +11,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt as _};
 
 use super::post::At;
+use super::undone::Undone;
 use crate::services::metrics::{Outcome, Written};
 use crate::services::model::Slice;
 use crate::services::plan::{Plan, ServiceStep, SliceStep};
@@ -31,31 +32,42 @@ pub(super) enum Error {
     Foreign(Key),
 }
 
-impl At {
-    pub(super) async fn act(&self, key: &Key, plan: &Plan) -> Result<(), Error> {
-        self.act_on_slices(key, Manager::Federation, &plan.slices).await?;
-        match &plan.service {
-            Some(step) => self.act_on_service(key, step).await,
-            None => Ok(()),
+impl Error {
+    /// Whether it fails again until somebody changes something.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Error::Fenced => false,
+            Error::Call { source, .. } => source.class() == member::Class::Terminal,
+            Error::Foreign(_) => true,
         }
     }
+}
 
-    /// Does all steps that can be done. The Service is not to be changed before what it needs is there.
-    pub(super) async fn act_on_slices(
-        &self,
-        key: &Key,
-        manager: Manager,
-        steps: &[SliceStep],
-    ) -> Result<(), Error> {
-        let mut failed = Ok(());
+impl At {
+    pub(super) async fn act(&self, key: &Key, plan: &Plan) -> Undone {
+        let mut undone = self.act_on_slices(key, Manager::Federation, &plan.slices).await;
+        let Some(step) = &plan.service else { return undone };
+        // The Service is not to be changed before what it needs is there: a port that is called otherwise leads nowhere
+        // by a slice that does not know the name.
+        let renames = matches!(step, ServiceStep::Update { renames: true, .. });
+        if undone.is_passing() || (renames && undone.keeps_old) {
+            return undone;
+        }
+        undone.note(self.act_on_service(key, step).await);
+        undone
+    }
+
+    /// Does all steps that can be done.
+    pub(super) async fn act_on_slices(&self, key: &Key, manager: Manager, steps: &[SliceStep]) -> Undone {
+        let mut undone = Undone::default();
         for steps in steps.chunks(AT_ONCE) {
             let outcomes = join_all(steps.iter().map(|step| self.act_on_slice(key, manager, step))).await;
-            let outcome: Result<(), Error> = outcomes.into_iter().collect();
-            if failed.is_ok() {
-                failed = outcome;
+            for (step, outcome) in steps.iter().zip(outcomes) {
+                undone.keeps_old |= outcome.is_err() && matches!(step, SliceStep::Update { .. });
+                undone.note(outcome);
             }
         }
-        failed
+        undone
     }
 
     async fn act_on_service(&self, key: &Key, step: &ServiceStep) -> Result<(), Error> {
@@ -69,7 +81,7 @@ impl At {
                 let made = self.outcome(Written::Service, || format!("to create the Service {key}"), made)?;
                 self.sources.services.learn(here, &made);
             }
-            ServiceStep::Update { uid, version, shape, annotations } => {
+            ServiceStep::Update { uid, version, shape, annotations, .. } => {
                 let patch = Patch::Merge(render::service_patch(uid, version, shape, annotations));
                 let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
                 let after = client.call(api.patch(&key.name, &params, &patch)).await;
@@ -128,7 +140,7 @@ impl At {
             }
             made => {
                 let made = self.outcome(Written::Slice, doing, made)?;
-                self.own.learn(self.post.name(), &made);
+                self.learn_slice(&made);
                 Ok(())
             }
         }
@@ -141,7 +153,7 @@ impl At {
         let after = client.call(api.replace(&name, &post_params(), &object)).await;
         let doing = || format!("to change the EndpointSlice {}/{name}", key.namespace);
         let after = self.outcome(Written::Slice, doing, after)?;
-        self.own.learn(self.post.name(), &after);
+        self.learn_slice(&after);
         Ok(())
     }
 
@@ -183,6 +195,7 @@ impl At {
         let how = match &outcome {
             Ok(_) => Outcome::Done,
             Err(error) if error.is_conflict() => Outcome::Conflict,
+            Err(error) if error.class() == member::Class::Terminal => Outcome::Refused,
             Err(_) => Outcome::Failed,
         };
         self.metrics.wrote(self.post.name().as_str(), kind, how);

@@ -1,13 +1,14 @@
 //! Who joins what, and whose slices are whose: kept while records change, so that nobody has to search. No IO.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
 use super::quota::{Limits, Quota};
-use crate::services::model::{Kind, Source};
+use crate::services::model::{Joining, Kind, Source};
 
 /// A Service in one cluster.
 type Owner = (ClusterId, Key);
@@ -27,11 +28,12 @@ pub(super) struct Books {
     quotas: BTreeMap<ClusterId, Quota>,
 }
 
-/// What an object joins, and since when it is there.
-#[derive(Clone, PartialEq)]
+/// What an object joins, since when it is there, and what it was like when last looked at.
+#[derive(Clone)]
 struct Joined {
     created: Timestamp,
     keys: Vec<Key>,
+    content: Option<Arc<Joining>>,
 }
 
 /// The slices of one Service, and how many endpoints are in them.
@@ -57,10 +59,11 @@ impl Books {
 
     /// Takes in what an object joins; gives back everything that it concerns, or concerned before.
     pub(super) fn join(&mut self, source: Source, created: Timestamp, keys: &[Key]) -> Concerned {
-        let joined = Joined { created, keys: keys.to_vec() };
+        let joined = Joined { created, keys: keys.to_vec(), content: None };
         let mut concerned = Concerned { keys: keys.iter().cloned().collect(), ..Concerned::default() };
         let before = self.joins.get(&source);
-        if before == Some(&joined) || (before.is_none() && keys.is_empty()) {
+        let is_same = before.is_some_and(|one| (one.created, one.keys.as_slice()) == (created, keys));
+        if is_same || (before.is_none() && keys.is_empty()) {
             return concerned;
         }
         if let Some(before) = self.joins.remove(&source) {
@@ -71,6 +74,34 @@ impl Books {
         if !keys.is_empty() {
             self.joins.insert(source.clone(), joined);
             self.list(&source, keys);
+            concerned.moved.extend(self.sit(&source, created));
+        }
+        self.settle(&mut concerned);
+        concerned
+    }
+
+    /// Takes in what a member is like; says whether nobody else is concerned, because only what it says of how it stands is
+    /// otherwise than before.
+    pub(super) fn is_same_member(&mut self, source: &Source, joining: &Arc<Joining>) -> bool {
+        let Some(joined) = self.joins.get_mut(source) else { return false };
+        let before = joined.content.replace(joining.clone());
+        before.is_some_and(|before| before.is_same_member(joining))
+    }
+
+    /// Takes in since when a Service is exported, or that it is no more. It joins no federated Service, but counts among
+    /// all that its cluster brings.
+    pub(super) fn export(&mut self, source: Source, created: Option<Timestamp>) -> Concerned {
+        let mut concerned = Concerned::default();
+        let before = self.joins.get(&source).map(|joined| joined.created);
+        if before == created {
+            return concerned;
+        }
+        if let Some(before) = before {
+            self.joins.remove(&source);
+            concerned.moved.extend(self.leave(&source, before));
+        }
+        if let Some(created) = created {
+            self.joins.insert(source.clone(), Joined { created, keys: Vec::new(), content: None });
             concerned.moved.extend(self.sit(&source, created));
         }
         self.settle(&mut concerned);
@@ -109,8 +140,9 @@ impl Books {
         let is_same = before == owner;
         let services: BTreeSet<Key> = before.into_iter().chain(owner).map(|(owner, _)| owner).collect();
         let mut concerned = Concerned::default();
-        for key in services.iter().filter(|_| !is_same) {
-            let source = Source { cluster: cluster.clone(), kind: Kind::Service, key: key.clone() };
+        let by = services.iter().filter(|_| !is_same);
+        for (key, kind) in by.flat_map(|key| [(key, Kind::Service), (key, Kind::ServiceExport)]) {
+            let source = Source { cluster: cluster.clone(), kind, key: key.clone() };
             if let Some(created) = self.joins.get(&source).map(|joined| joined.created) {
                 concerned.moved.extend(self.sit(&source, created));
             }
@@ -152,7 +184,8 @@ impl Books {
     fn sit(&mut self, source: &Source, created: Timestamp) -> Vec<Source> {
         let Some(limits) = self.limits else { return Vec::new() };
         let owned = self.slices.get(&(source.cluster.clone(), source.key.clone()));
-        let endpoints = owned.filter(|_| source.kind == Kind::Service).map_or(0, |owned| owned.endpoints);
+        let has_slices = matches!(source.kind, Kind::Service | Kind::ServiceExport);
+        let endpoints = owned.filter(|_| has_slices).map_or(0, |owned| owned.endpoints);
         let quota = self.quotas.entry(source.cluster.clone()).or_insert_with(|| Quota::new(limits));
         quota.sit((created, source.clone()), endpoints)
     }
@@ -275,5 +308,24 @@ mod tests {
         books.join(source("three"), at(3), &[]);
         books.own(&a, &Key::new("ns", "s2"), None);
         assert!(books.quotas.is_empty() && books.members.is_empty() && books.slices.is_empty());
+    }
+
+    #[test]
+    fn what_is_exported_counts_among_all_that_a_cluster_brings() {
+        let mut books = Books::limited(Limits { members: 2, endpoints: 10 });
+        let (at, a) = (|second| Timestamp::from_second(second).unwrap(), ClusterId::new("a").unwrap());
+        let exported = |name: &str| Source { kind: Kind::ServiceExport, ..source(name) };
+        books.export(exported("one"), Some(at(1)));
+        books.join(source("two"), at(2), &keys(&["f"]));
+        assert_eq!(books.export(exported("three"), Some(at(3))).moved, [exported("three")]);
+        assert!(books.counts(&exported("one")) && !books.counts(&exported("three")));
+        let (_, concerned) = books.own(&a, &Key::new("ns", "s1"), Some(("one", 11)));
+        assert_eq!(concerned.moved, [source("two"), exported("one")], "one alone is too much");
+        books.own(&a, &Key::new("ns", "s1"), None);
+        assert_eq!(books.export(exported("one"), None).moved, [exported("three")]);
+        assert!(books.counts(&exported("three")) && !books.has_members(&Key::new("ns", "three")));
+        books.export(exported("three"), None);
+        books.join(source("two"), at(2), &[]);
+        assert!(books.quotas.is_empty() && books.joins.is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use koinon_api::mcs::{ServiceExport, ServiceImport};
 use koinon_api::names::MANAGER;
@@ -16,9 +17,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::act::{Error, only, post_params};
-use super::post::At;
-use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, derived_key, plan};
+use super::look::{away_since, least_of};
+use super::post::{At, Job};
+use super::undone::Undone;
+use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
 use crate::services::metrics::Written;
+use crate::services::model::{Kind, Source};
 use crate::services::records::Manager;
 use crate::services::render;
 
@@ -36,17 +40,20 @@ impl At {
             return Next::Done;
         }
         self.derived_names.lock().insert(derived_key(key), key.clone());
-        let plan = plan(self.post.clock().now(), here, key, &self.import_input(key));
-        if plan.is_settled() {
-            return Next::Done;
+        let (input, again) = self.import_input(key);
+        let plan = plan(self.post.clock().now(), here, key, &input);
+        let undone = if plan.is_settled() { Undone::default() } else { self.act_on_import(key, &plan).await };
+        let distribution = plan.derived.as_ref().and_then(DerivedStep::traffic_distribution);
+        if self.learn_unsupported(&undone, distribution) {
+            return Next::Retry;
         }
-        match self.act_on_import(key, &plan).await {
-            Ok(()) => Next::Done,
-            Err(error) => {
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
+        let uid = self.imports.get(here.as_str(), key).map(|import| import.uid.clone()).unwrap_or_default();
+        self.tell(Job::Import(key.clone()), undone.told(Kind::ServiceImport, key, &uid));
+        if undone.is_empty() {
+            return self.look_again(again);
         }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
     }
 
     /// All imports that there are, or should be.
@@ -65,44 +72,63 @@ impl At {
         all
     }
 
-    fn import_input(&self, key: &Key) -> Input {
+    /// What a plan looks at, and when to look again even if nothing changes.
+    fn import_input(&self, key: &Key) -> (Input, Option<Timestamp>) {
         let (here, sources) = (self.post.name(), &self.sources);
         let mut input = Input {
             namespace: sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
             import: self.imports.get(here.as_str(), key),
             derived: self.derived.get(here.as_str(), &derived_key(key)),
             slices: self.own_slices(&derived_key(key), Manager::Imports),
+            unsupported: self.unsupported.lock().clone(),
             ..Input::default()
         };
+        let (now, stale) = (self.post.clock().now(), &self.options.stale);
+        let mut due = None;
         for member in self.post.fleet.members() {
             let (id, cluster) = (member.name(), member.name().as_str());
             let export = sources.exports.get(cluster, key);
-            let known = sources.exports.knowledge(cluster) != Knowledge::Unknown
-                && (export.is_none()
-                    || (sources.offers.knowledge(cluster) != Knowledge::Unknown
-                        && sources.slices.knowledge(cluster) != Knowledge::Unknown));
-            if !known {
-                input.unknown.push(id.clone());
+            // What is offered matters where it is exported.
+            let offered = [sources.offers.knowledge(cluster), sources.slices.knowledge(cluster)];
+            let offered = offered.into_iter().filter(|_| export.is_some());
+            let knowledge = least_of(offered.chain([sources.exports.knowledge(cluster)]));
+            let (stance, again) = stale.judge(now, knowledge, || away_since(&member));
+            due = due.into_iter().chain(again).min();
+            if knowledge == Knowledge::Unknown {
+                input.unknown.insert(id.clone(), stance);
                 continue;
             }
             let Some(export) = export else { continue };
+            let source = Source { cluster: id.clone(), kind: Kind::ServiceExport, key: key.clone() };
             input.exporters.push(Exporter {
                 cluster: id.clone(),
                 export,
                 offer: sources.offers.get(cluster, key),
                 slices: super::look::slices(sources, id, key),
+                stance,
+                counts: sources.desk.books.read().counts(&source),
             });
         }
-        input
+        (input, due)
     }
 
-    async fn act_on_import(&self, key: &Key, plan: &ImportPlan) -> Result<(), Error> {
-        let (here, client) = (self.post.name(), self.post.client());
+    async fn act_on_import(&self, key: &Key, plan: &ImportPlan) -> Undone {
         let behind = derived_key(key);
-        self.act_on_slices(&behind, Manager::Imports, &plan.slices).await?;
-        if let Some(step) = &plan.derived {
-            self.act_on_derived(key, &behind, step).await?;
+        let mut undone = self.act_on_slices(&behind, Manager::Imports, &plan.slices).await;
+        if let (Some(step), false) = (&plan.derived, undone.is_passing()) {
+            undone.note(self.act_on_derived(key, &behind, step).await);
         }
+        if !undone.is_passing() {
+            undone.note(self.act_on_imported(key, plan).await);
+        }
+        if let (Some(status), false) = (&plan.export, undone.is_passing()) {
+            undone.note(self.say_of_export(key, status).await);
+        }
+        undone
+    }
+
+    async fn act_on_imported(&self, key: &Key, plan: &ImportPlan) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
         let api: Api<ServiceImport> = client.namespaced(&key.namespace);
         match &plan.import {
             Some(ImportStep::Create { content }) => {
@@ -145,14 +171,16 @@ impl At {
             let after = self.patch_status(&api, "ServiceImport", key, status.clone()).await?;
             self.imports.learn(here, &after);
         }
-        if let Some(status) = &plan.export {
-            let api: Api<ServiceExport> = client.namespaced(&key.namespace);
-            let patch = json!({
-                "metadata": {"resourceVersion": status.version}, "status": {"conditions": status.conditions},
-            });
-            let after = self.patch_status(&api, "ServiceExport", key, patch).await?;
-            self.sources.exports.learn(here, &after);
-        }
+        Ok(())
+    }
+
+    async fn say_of_export(&self, key: &Key, status: &Status) -> Result<(), Error> {
+        let api: Api<ServiceExport> = self.post.client().namespaced(&key.namespace);
+        let patch = json!({
+            "metadata": {"resourceVersion": status.version}, "status": {"conditions": status.conditions},
+        });
+        let after = self.patch_status(&api, "ServiceExport", key, patch).await?;
+        self.sources.exports.learn(self.post.name(), &after);
         Ok(())
     }
 

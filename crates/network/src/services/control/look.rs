@@ -46,8 +46,8 @@ pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters
 fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
     let cluster = source.cluster.as_str();
     let joining = match source.kind {
-        // A machine is a member by way of the Service that is made for it.
-        Kind::VirtualMachine => return None,
+        // A machine is a member by way of the Service that is made for it, and an export joins an import.
+        Kind::VirtualMachine | Kind::ServiceExport | Kind::ServiceImport => return None,
         Kind::NativeService => sources.natives.get(cluster, &source.key)?,
         Kind::Service => match &*sources.services.get(cluster, &source.key)? {
             Occupant::Member(joining) => joining.clone(),
@@ -58,8 +58,8 @@ fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
         return None;
     }
     let slices = match source.kind {
-        Kind::NativeService | Kind::VirtualMachine => Vec::new(),
         Kind::Service => slices(sources, &source.cluster, &source.key),
+        _ => Vec::new(),
     };
     Some(Member { slices, joining, source })
 }
@@ -85,11 +85,14 @@ pub(super) fn slices(
 /// How much is known of a cluster: as much as of what is known least.
 fn knowledge(sources: &Sources, id: &ClusterId, nodes: bool) -> Knowledge {
     let id = id.as_str();
-    let mut all =
-        vec![sources.services.knowledge(id), sources.slices.knowledge(id), sources.natives.knowledge(id)];
-    if nodes {
-        all.push(sources.nodes.knowledge(id));
-    }
+    let nodes = nodes.then(|| sources.nodes.knowledge(id));
+    let others =
+        [sources.services.knowledge(id), sources.slices.knowledge(id), sources.natives.knowledge(id)];
+    least_of(others.into_iter().chain(nodes))
+}
+
+/// As much as of what is known least.
+pub(super) fn least_of(all: impl IntoIterator<Item = Knowledge>) -> Knowledge {
     let least = |one: Knowledge, other: Knowledge| match (one, other) {
         (Knowledge::Unknown, _) | (_, Knowledge::Unknown) => Knowledge::Unknown,
         (Knowledge::Stale { since }, Knowledge::Stale { since: other }) => {
@@ -103,7 +106,7 @@ fn knowledge(sources: &Sources, id: &ClusterId, nodes: bool) -> Knowledge {
 }
 
 /// Since when a member cannot be reached, if it cannot.
-fn away_since(member: &FleetMember) -> Option<Timestamp> {
+pub(super) fn away_since(member: &FleetMember) -> Option<Timestamp> {
     let state = member.state();
     (state.phase != Phase::Reachable).then_some(state.since)
 }

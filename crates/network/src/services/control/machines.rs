@@ -11,6 +11,7 @@ use kube::api::{Patch, PatchParams};
 
 use super::act::{Error, only, post_params};
 use super::post::{At, Job};
+use super::undone::Undone;
 use crate::services::machines::{Input, MachineStep, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
@@ -31,25 +32,26 @@ impl At {
         }
         let input = self.machine_input(key);
         let plan = plan(here, key, &input);
-        let notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
+        let is_made = input.ours.as_ref().is_some_and(|ours| !ours.going) && plan.service.is_none();
+        if plan.is_taken || input.machines.is_empty() || is_made {
+            self.remaking.lock().remove(key);
+        }
+        let mut undone = Undone::default();
+        if !plan.is_settled() {
+            undone = self.act_on_slices(key, Manager::Machines, &plan.slices).await;
+            if let (Some(step), false) = (&plan.service, undone.is_passing()) {
+                undone.note(self.act_on_machines(key, step).await);
+            }
+        }
+        let mut notices = if plan.is_taken { self.name_taken(key) } else { Vec::new() };
+        let uid = input.ours.as_ref().map(|ours| ours.uid.as_str()).unwrap_or_default();
+        notices.extend(undone.told(Kind::Service, key, uid));
         self.tell(Job::Machines(key.clone()), notices);
-        if plan.is_settled() {
+        if undone.is_empty() {
             return Next::Done;
         }
-        let outcome = async {
-            self.act_on_slices(key, Manager::Machines, &plan.slices).await?;
-            match &plan.service {
-                Some(step) => self.act_on_machines(key, step).await,
-                None => Ok(()),
-            }
-        };
-        match outcome.await {
-            Ok(()) => Next::Done,
-            Err(error) => {
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
-        }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
     }
 
     fn machine_input(&self, key: &Key) -> Input {
@@ -63,8 +65,10 @@ impl At {
             Some((name, machine))
         });
         Input {
+            prefer: self.options.prefer,
             machines: machines.collect(),
             ours: self.machine_services.get(here.as_str(), key),
+            foreign: self.remaking.lock().get(key).cloned(),
             taken: self.sources.services.get(here.as_str(), key).is_some(),
             slices: self.own_slices(key, Manager::Machines),
         }
@@ -73,7 +77,7 @@ impl At {
     fn name_taken(&self, key: &Key) -> Vec<Notice> {
         let here = self.post.name().as_str();
         let uid = match self.sources.services.get(here, key).as_deref() {
-            Some(Occupant::Plain { uid }) => uid.clone(),
+            Some(Occupant::Plain { uid, .. }) => uid.clone(),
             Some(Occupant::Member(joining)) => joining.uid.clone(),
             Some(Occupant::Ours(published)) => published.uid.clone(),
             None => return Vec::new(),
@@ -88,8 +92,8 @@ impl At {
         let api: Api<Service> = client.namespaced(&key.namespace);
         self.may_write()?;
         let after = match step {
-            MachineStep::Create { ports } => {
-                let service = render::machine_service(key, ports);
+            MachineStep::Create { ports, foreign } => {
+                let service = render::machine_service(key, ports, foreign);
                 let made = client.call(api.create(&post_params(), &service)).await;
                 self.outcome(Written::Service, || format!("to create the Service {key}"), made)?
             }
@@ -99,16 +103,25 @@ impl At {
                 let after = client.call(api.patch(&key.name, &params, &patch)).await;
                 self.outcome(Written::Service, || format!("to change the Service {key}"), after)?
             }
-            MachineStep::Delete { uid, version } => {
-                let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
-                self.gone(Written::Service, || format!("to delete the Service {key}"), gone.map(drop))?;
-                self.sources.services.forget(here, key, uid);
-                self.machine_services.forget(here, key, uid);
-                return Ok(());
+            MachineStep::Remake { uid, version, foreign } => {
+                // Kept before it goes: whether it is gone may not be heard.
+                self.remaking.lock().insert(key.clone(), foreign.clone());
+                return self.delete_machines(key, uid, version).await;
             }
+            MachineStep::Delete { uid, version } => return self.delete_machines(key, uid, version).await,
         };
         self.sources.services.learn(here, &after);
         self.machine_services.learn(here, &after);
+        Ok(())
+    }
+
+    async fn delete_machines(&self, key: &Key, uid: &str, version: &str) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
+        let api: Api<Service> = client.namespaced(&key.namespace);
+        let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
+        self.gone(Written::Service, || format!("to delete the Service {key}"), gone.map(drop))?;
+        self.sources.services.forget(here, key, uid);
+        self.machine_services.forget(here, key, uid);
         Ok(())
     }
 

@@ -14,6 +14,8 @@ mod post;
 mod quota;
 mod resolve;
 mod sources;
+mod standing;
+mod undone;
 mod withdraw;
 
 pub use resolve::{Resolve, system};
@@ -26,6 +28,7 @@ use koinon_fleet::Fleet;
 use kube::Client;
 
 use self::sources::Sources;
+use super::machines::Prefer;
 use super::metrics::Metrics;
 use super::view::{Locality, Stale};
 use crate::feature::Feature;
@@ -41,6 +44,8 @@ pub struct Options {
     pub resolve: Option<Resolve>,
     /// The domain in which virtual machines find federated Services, by way of ExternalDNS.
     pub dns_suffix: Option<String>,
+    /// By which of their addresses virtual machines are reached.
+    pub prefer: Prefer,
 }
 
 impl Default for Options {
@@ -50,6 +55,7 @@ impl Default for Options {
             locality: Locality::default(),
             resolve: Some(system()),
             dns_suffix: None,
+            prefer: Prefer::default(),
         }
     }
 }

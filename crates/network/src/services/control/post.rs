@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use koinon_api::names::network::{
-    NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP, VIRTUAL_MACHINE_VERSION,
+    MCS_GROUP, MCS_VERSION, NATIVE_SERVICE_GROUP, NATIVE_SERVICE_VERSION, VIRTUAL_MACHINE_GROUP,
+    VIRTUAL_MACHINE_VERSION,
 };
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
@@ -18,21 +21,22 @@ use koinon_fleet::{ClusterId, Index, Knowledge, News, Selection, Unserved};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::act::Error;
 use super::books::Books;
 use super::quota::{MOST_ENDPOINTS, MOST_MEMBERS};
 use super::sources::Sources;
+use super::undone::Undone;
 use super::{Options, look};
 use crate::post::Post;
-use crate::services::machines::{Machine, MachineService};
+use crate::services::machines::{Foreign, Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Flaw, Kind, Source};
 use crate::services::plan::{balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
+use crate::services::standing::Sight;
 use crate::services::telling::Notice;
-use crate::services::view::Site;
+use crate::services::view::{Dns, Site};
 
 /// So many federated Services are worked on at a time.
 const AT_ONCE: usize = 8;
@@ -82,11 +86,15 @@ pub(super) struct At {
     pub(super) metrics: Metrics,
     /// What we generated in the member that is led.
     pub(super) own: Arc<Index<OwnSlice>>,
+    /// Whether news of it are of what was written this very moment.
+    writing: Arc<AtomicBool>,
     /// Which of it belongs to which federated Service.
     owners: Arc<Mutex<Books>>,
     /// Virtual machines of the member that is led, and the Services that were made for them.
     pub(super) machines: Arc<Index<Machine>>,
     pub(super) machine_services: Arc<Index<MachineService>>,
+    /// What others wrote on Services of machines that are being made anew.
+    pub(super) remaking: Mutex<BTreeMap<Key, Arc<Foreign>>>,
     /// Which machines ask for which Service.
     pub(super) asked: Arc<Mutex<Books>>,
     /// Imports of the member that is led, and the Services behind them.
@@ -94,7 +102,11 @@ pub(super) struct At {
     pub(super) derived: Arc<Index<Derived>>,
     /// Which import a Service stands behind.
     pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
-    inbox: Arc<Inbox>,
+    /// Values of `trafficDistribution` that the member that is led does not take.
+    pub(super) unsupported: Mutex<BTreeSet<String>>,
+    /// Federated Services of which all is known, with members here that say how they stand.
+    pub(super) seen_clearly: Mutex<BTreeSet<Key>>,
+    pub(super) inbox: Arc<Inbox>,
     /// What was told last, by what it was about.
     told: Mutex<BTreeMap<Job, Vec<Notice>>>,
 }
@@ -108,25 +120,46 @@ impl At {
         });
         let (own, owners) = (Index::<OwnSlice>::new(), Arc::new(Mutex::new(Books::default())));
         let (weak, books, to) = (Arc::downgrade(&own), owners.clone(), inbox.clone());
+        let writing = Arc::new(AtomicBool::new(false));
+        let is_written = writing.clone();
         own.on_change(move |news| match news {
             News::Record(cluster, key) => {
                 let Some(index) = weak.upgrade() else { return };
                 let record = index.get(cluster.as_str(), key);
                 let service = record.as_ref().map(|one| (one.service.as_str(), one.endpoints as usize));
                 let (services, _) = books.lock().own(cluster, key, service);
+                let manager = record.map(|one| one.manager);
+                if manager == Some(Manager::Federation) && is_written.load(Ordering::Relaxed) {
+                    // A plan wrote it this very moment: it is as it should be.
+                    return;
+                }
                 for key in services {
-                    to.add(Job::Federated(key.clone()));
-                    to.add(Job::Machines(key.clone()));
-                    to.add(Job::Derived(key));
+                    match manager {
+                        Some(Manager::Federation) => to.add(Job::Federated(key)),
+                        Some(Manager::Machines) => to.add(Job::Machines(key)),
+                        Some(Manager::Imports) => to.add(Job::Derived(key)),
+                        // It is gone, and with it whose it was.
+                        None => {
+                            to.add(Job::Federated(key.clone()));
+                            to.add(Job::Machines(key.clone()));
+                            to.add(Job::Derived(key));
+                        }
+                    }
                 }
             }
             News::Knowledge(..) => to.add(Job::All),
         });
         let (machines, asked) = (Index::<Machine>::new(), Arc::new(Mutex::new(Books::default())));
         let (weak, books, to) = (Arc::downgrade(&machines), asked.clone(), inbox.clone());
+        let had_any = AtomicBool::new(false);
         machines.on_change(move |news| match *news {
             News::Record(cluster, key) => {
                 let Some(index) = weak.upgrade() else { return };
+                let has_any = !index.is_empty();
+                if had_any.swap(has_any, Ordering::Relaxed) != has_any {
+                    // With the first machine there is somebody to whom every federated Service needs a name.
+                    to.add(Job::All);
+                }
                 let machine = index.get(cluster.as_str(), key);
                 let services = machine.iter().flat_map(|one| one.asks.keys());
                 let services: Vec<Key> =
@@ -162,13 +195,17 @@ impl At {
             options,
             metrics,
             own,
+            writing,
             owners,
             machines,
             machine_services,
+            remaking: Mutex::default(),
             asked,
             imports,
             derived,
             derived_names: Mutex::default(),
+            unsupported: Mutex::default(),
+            seen_clearly: Mutex::default(),
             inbox,
             told: Mutex::default(),
         }
@@ -233,7 +270,7 @@ impl At {
             }
             Job::Member(source) => {
                 self.tell(Job::Member(source.clone()), self.flaws(&source));
-                Next::Done
+                self.stand(&source).await
             }
             Job::Machines(key) => self.machines(&key).await,
             Job::Imports => {
@@ -292,29 +329,44 @@ impl At {
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");
-        let outcome = if plan.is_settled() { Ok(()) } else { self.act(key, &plan).await };
+        let undone = if plan.is_settled() { Undone::default() } else { self.act(key, &plan).await };
         let mut notices = plan.notices.clone();
-        if let Err(Error::Foreign(slice)) = &outcome {
-            notices.extend(foreign(key, slice, site.occupant.as_deref()));
+        if self.learn_unsupported(&undone, plan.traffic_distribution()) {
+            return Next::Retry;
         }
-        self.tell(Job::Federated(key.clone()), notices);
-        match outcome {
-            Ok(()) => {
-                if let (Some(since), false) = (since, plan.is_settled()) {
-                    self.metrics.propagated(since.elapsed());
-                }
-                let now = self.post.clock().now();
-                let left = again.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
-                left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1))))
+        let uid = match site.occupant.as_deref() {
+            Some(Occupant::Ours(published)) => published.uid.as_str(),
+            _ => "",
+        };
+        notices.extend(undone.told(Kind::Service, key, uid));
+        let local = clusters.get(here).map(|cluster| cluster.members.as_slice()).unwrap_or_default();
+        notices.extend(undone.told_to_members(local));
+        let is_changed = self.tell(Job::Federated(key.clone()), notices);
+        let sight = if clusters.values().all(|one| one.known) { Sight::Clear } else { Sight::Dim };
+        self.stands(key, local, sight, is_changed);
+        if undone.is_empty() {
+            if let (Some(since), false) = (since, plan.is_settled()) {
+                self.metrics.propagated(since.elapsed());
             }
-            Err(error) => {
-                if let Some(since) = since {
-                    self.inbox.since.lock().entry(key.clone()).or_insert(since);
-                }
-                tracing::debug!(%here, %key, %error, "not as it should be yet");
-                Next::Retry
-            }
+            return self.look_again(again);
         }
+        if let Some(since) = since {
+            self.inbox.since.lock().entry(key.clone()).or_insert(since);
+        }
+        tracing::debug!(%here, %key, ?undone, "not as it should be yet");
+        Next::Retry
+    }
+
+    /// Whether a cluster refused a Service for a field that older servers do not know: it goes without from now on.
+    pub(super) fn learn_unsupported(&self, undone: &Undone, value: Option<&str>) -> bool {
+        let Some(value) = value.filter(|_| undone.is_about("trafficDistribution")) else { return false };
+        self.unsupported.lock().insert(value.to_owned())
+    }
+
+    pub(super) fn look_again(&self, due: Option<Timestamp>) -> Next {
+        let now = self.post.clock().now();
+        let left = due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1))))
     }
 
     fn site(&self, key: &Key, resolved: crate::services::endpoints::Resolved) -> Site {
@@ -324,9 +376,17 @@ impl At {
             occupant: self.sources.services.get(here.as_str(), key),
             slices: self.own_slices(key, Manager::Federation),
             resolved,
-            dns_suffix: self.options.dns_suffix.clone().filter(|_| self.has_machines()),
+            dns: self.dns(),
+            unsupported: self.unsupported.lock().clone(),
             locality: self.options.locality,
         }
+    }
+
+    /// Takes in an EndpointSlice as it was written.
+    pub(super) fn learn_slice(&self, slice: &EndpointSlice) {
+        self.writing.store(true, Ordering::Relaxed);
+        self.own.learn(self.post.name(), slice);
+        self.writing.store(false, Ordering::Relaxed);
     }
 
     /// The EndpointSlices that were generated for one Service, by name.
@@ -343,9 +403,16 @@ impl At {
         slices.collect()
     }
 
-    /// Whether virtual machines are looked after here, which look for names outside the cluster.
-    fn has_machines(&self) -> bool {
-        !self.machines.is_empty()
+    /// Virtual machines that are looked after here look for names outside the cluster.
+    fn dns(&self) -> Dns {
+        match &self.options.dns_suffix {
+            None => Dns::Nowhere,
+            Some(_) if self.machines.knowledge(self.post.name().as_str()) == Knowledge::Unknown => {
+                Dns::Unknown
+            }
+            Some(_) if self.machines.is_empty() => Dns::Nowhere,
+            Some(suffix) => Dns::Under(suffix.clone()),
+        }
     }
 
     /// Members of this cluster with which something is wrong.
@@ -353,28 +420,41 @@ impl At {
         let here = self.post.name();
         let source = |kind, key| Source { cluster: here.clone(), kind, key };
         let services = self.sources.services.of_member(here.as_str()).into_iter();
-        let services =
-            services.filter(|(_, one)| matches!(&**one, Occupant::Member(one) if !one.flaws.is_empty()));
+        let services = services.filter(|(_, one)| match &**one {
+            Occupant::Member(one) => !one.flaws.is_empty() || one.said.is_some(),
+            Occupant::Plain { speaks, .. } => *speaks,
+            Occupant::Ours(_) => false,
+        });
         let natives = self.sources.natives.of_member(here.as_str()).into_iter();
         let natives = natives.filter(|(_, one)| !one.flaws.is_empty());
         let services = services.map(|(key, _)| source(Kind::Service, key));
         let mut flawed: BTreeSet<Source> =
             services.chain(natives.map(|(key, _)| source(Kind::NativeService, key))).collect();
+        let exports = self.sources.exports.of_member(here.as_str()).into_iter();
+        let exports = exports.filter(|(_, one)| !one.flaws.is_empty());
+        flawed.extend(exports.map(|(key, _)| source(Kind::ServiceExport, key)));
         flawed.extend(self.sources.desk.books.read().beyond(here).cloned());
         flawed.into_iter().collect()
     }
 
     fn flaws(&self, source: &Source) -> Vec<Notice> {
         let here = source.cluster.as_str();
-        let joining = match source.kind {
+        let (uid, flaws) = match source.kind {
             Kind::VirtualMachine => return self.machine_flaws(source),
-            Kind::NativeService => self.sources.natives.get(here, &source.key),
+            Kind::ServiceImport => return Vec::new(),
+            Kind::ServiceExport => match self.sources.exports.get(here, &source.key) {
+                Some(export) => (export.uid.clone(), export.flaws.clone()),
+                None => return Vec::new(),
+            },
+            Kind::NativeService => match self.sources.natives.get(here, &source.key) {
+                Some(joining) => (joining.uid.clone(), joining.flaws.clone()),
+                None => return Vec::new(),
+            },
             Kind::Service => match self.sources.services.get(here, &source.key).as_deref() {
-                Some(Occupant::Member(joining)) => Some(joining.clone()),
-                _ => None,
+                Some(Occupant::Member(joining)) => (joining.uid.clone(), joining.flaws.clone()),
+                _ => return Vec::new(),
             },
         };
-        let Some(joining) = joining else { return Vec::new() };
         let too_many = self.sources.desk.books.read().beyond(&source.cluster).any(|one| one == source);
         let too_many = too_many.then(|| Flaw {
             reason: "TooManyMembers",
@@ -383,10 +463,10 @@ impl At {
                  together, the oldest first"
             ),
         });
-        let notices = joining.flaws.iter().cloned().chain(too_many).map(|flaw| Notice {
+        let notices = flaws.into_iter().chain(too_many).map(|flaw| Notice {
             kind: source.kind,
             about: source.key.clone(),
-            uid: joining.uid.clone(),
+            uid: uid.clone(),
             weight: Weight::Warning,
             reason: flaw.reason,
             message: flaw.message,
@@ -394,18 +474,32 @@ impl At {
         notices.collect()
     }
 
-    /// Tells users what they were not told already.
-    pub(super) fn tell(&self, subject: Job, notices: Vec<Notice>) {
+    /// What users of a member are told under these subjects, as reason and message.
+    pub(super) fn told_of(
+        &self,
+        source: &Source,
+        subjects: impl Iterator<Item = Job>,
+    ) -> Vec<(&'static str, String)> {
+        let told = self.told.lock();
+        let notices = subjects.filter_map(|subject| told.get(&subject)).flatten();
+        let of_it = notices.filter(|notice| notice.kind == source.kind && notice.about == source.key);
+        of_it.map(|notice| (notice.reason, notice.message.clone())).collect()
+    }
+
+    /// Tells users what they were not told already; says whether that is another than before.
+    pub(super) fn tell(&self, subject: Job, notices: Vec<Notice>) -> bool {
         let before = match notices.is_empty() {
             true => self.told.lock().remove(&subject),
             false => self.told.lock().insert(subject, notices.clone()),
         };
         let before = before.unwrap_or_default();
+        let is_changed = before != notices;
         for notice in notices.into_iter().filter(|notice| !before.contains(notice)) {
             let api_version = match notice.kind {
                 Kind::Service => "v1".to_owned(),
                 Kind::NativeService => format!("{NATIVE_SERVICE_GROUP}/{NATIVE_SERVICE_VERSION}"),
                 Kind::VirtualMachine => format!("{VIRTUAL_MACHINE_GROUP}/{VIRTUAL_MACHINE_VERSION}"),
+                Kind::ServiceExport | Kind::ServiceImport => format!("{MCS_GROUP}/{MCS_VERSION}"),
             };
             let about = ObjectReference {
                 api_version: Some(api_version),
@@ -417,23 +511,8 @@ impl At {
             };
             self.post.recorder.tell_about(about, notice.weight, notice.reason, notice.message);
         }
+        is_changed
     }
-}
-
-/// What to tell of a federated Service whose EndpointSlice cannot have its name.
-fn foreign(key: &Key, slice: &Key, occupant: Option<&Occupant>) -> Option<Notice> {
-    let Some(Occupant::Ours(published)) = occupant else { return None };
-    Some(Notice {
-        kind: Kind::Service,
-        about: key.clone(),
-        uid: published.uid.clone(),
-        weight: Weight::Warning,
-        reason: "SliceNameTaken",
-        message: format!(
-            "an EndpointSlice {} is there already, and it is not ours, so some endpoints are missing: delete or rename it",
-            slice.name
-        ),
-    })
 }
 
 struct Forgets<'a> {

@@ -70,7 +70,7 @@ impl Sources {
         listen(&self.services, &self.desk, move |index, cluster, key| {
             let record = index.get(cluster.as_str(), key);
             let joining = match record.as_deref() {
-                Some(Occupant::Member(joining)) => Some(&**joining),
+                Some(Occupant::Member(joining)) => Some(joining),
                 _ => None,
             };
             desk.member_changed(Kind::Service, cluster, key, joining);
@@ -83,7 +83,7 @@ impl Sources {
         let desk = self.desk.clone();
         listen(&self.natives, &self.desk, move |index, cluster, key| {
             let record = index.get(cluster.as_str(), key);
-            desk.member_changed(Kind::NativeService, cluster, key, record.as_deref());
+            desk.member_changed(Kind::NativeService, cluster, key, record.as_ref());
         });
         let (desk, exports) = (self.desk.clone(), Arc::downgrade(&self.exports));
         listen(&self.slices, &self.desk, move |index, cluster, key| {
@@ -115,7 +115,12 @@ impl Sources {
             desk.tell_all(concerned);
         });
         let desk = self.desk.clone();
-        listen(&self.exports, &self.desk, move |_, _, key| {
+        listen(&self.exports, &self.desk, move |index, cluster, key| {
+            let created = index.get(cluster.as_str(), key).map(|export| export.created);
+            let source = Source { cluster: cluster.clone(), kind: Kind::ServiceExport, key: key.clone() };
+            let concerned = desk.books.write().export(source.clone(), created);
+            desk.tell_concerned(cluster, concerned);
+            desk.tell_post(cluster, &Job::Member(source));
             desk.exports_matter.send_if_modified(|matter| !std::mem::replace(matter, true));
             desk.tell_posts(&Job::Import(key.clone()));
         });
@@ -167,21 +172,29 @@ impl Sources {
 }
 
 impl Desk {
-    fn member_changed(&self, kind: Kind, cluster: &ClusterId, key: &Key, joining: Option<&Joining>) {
+    fn member_changed(&self, kind: Kind, cluster: &ClusterId, key: &Key, joining: Option<&Arc<Joining>>) {
         let source = Source { cluster: cluster.clone(), kind, key: key.clone() };
         let joins = joining.map(|one| one.joins.as_slice()).unwrap_or_default();
         let created = joining.map(|one| one.created).unwrap_or_default();
         if joining.is_some_and(|one| matches!(one.reach, Reach::Nodes(_))) {
             self.nodes_matter.send_if_modified(|matter| !std::mem::replace(matter, true));
         }
-        let concerned = self.books.write().join(source.clone(), created, joins);
-        self.tell_concerned(cluster, concerned);
+        let mut books = self.books.write();
+        let concerned = books.join(source.clone(), created, joins);
+        let concerns_nobody = joining.is_some_and(|joining| books.is_same_member(&source, joining));
+        drop(books);
+        if !concerns_nobody {
+            self.tell_concerned(cluster, concerned);
+        }
         self.tell_post(cluster, &Job::Member(source));
     }
 
     fn tell_concerned(&self, cluster: &ClusterId, concerned: Concerned) {
         self.tell_all(concerned.keys);
         for source in concerned.moved {
+            if source.kind == Kind::ServiceExport {
+                self.tell_posts(&Job::Import(source.key.clone()));
+            }
             self.tell_post(cluster, &Job::Member(source));
         }
     }

@@ -9,12 +9,15 @@ use koinon_api::names::network::{
     FEDERATED_SERVICE, IMPORT_SLICES_MANAGER, SERVICE_IMPORT, SLICES_MANAGER, VM_SERVICE, VM_SLICES_MANAGER,
 };
 use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_control::Key;
 use koinon_control::call::{Error, within_deadline};
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
+use super::standing::{STATUS_MANAGER, status};
+use crate::services::records::said;
 use crate::services::render::SLICE_MANAGED_BY;
 
 /// Says whether all is gone. Every deletion holds only for the very object that was looked at.
@@ -28,13 +31,30 @@ pub(super) async fn withdraw(cluster: Client) -> bool {
         format!("{SLICE_MANAGED_BY} in ({SLICES_MANAGER},{VM_SLICES_MANAGER},{IMPORT_SLICES_MANAGER})");
     let slices = clean::<EndpointSlice>(&cluster, &ours, |_| true);
     let imports = clean::<ServiceImport>(&cluster, &managed, |_| true);
-    match tokio::try_join!(services, slices, imports) {
+    match tokio::try_join!(services, slices, imports, silence(&cluster)) {
         Ok(_) => true,
         Err(error) => {
             tracing::debug!(%error, "not everything that was generated is removed yet");
             false
         }
     }
+}
+
+/// Has members say no more how they stand.
+async fn silence(cluster: &Client) -> Result<(), Error> {
+    let all: Api<Service> = Api::all(cluster.clone());
+    let found = within_deadline(all.list(&ListParams::default())).await?;
+    for service in found.items.iter().filter(|service| said(service).is_some()) {
+        let (key, uid) = (Key::of(service), service.uid().unwrap_or_default());
+        let api: Api<Service> = Api::namespaced(cluster.clone(), &key.namespace);
+        let params = PatchParams::apply(STATUS_MANAGER).force();
+        let patch = Patch::Apply(status(&key, &uid, &[]));
+        match within_deadline(api.patch_status(&key.name, &params, &patch)).await {
+            Err(error) if !error.is_object_absent() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 async fn clean<K>(cluster: &Client, labels: &str, is_ours: impl Fn(&K) -> bool) -> Result<(), Error>

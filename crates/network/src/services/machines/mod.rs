@@ -6,5 +6,5 @@ mod plan;
 mod record;
 pub mod tag;
 
-pub use plan::{Input, MachinePlan, MachineStep, plan};
-pub use record::{Machine, MachineService};
+pub use plan::{Input, MachinePlan, MachineStep, Prefer, plan};
+pub use record::{Foreign, Machine, MachineService};

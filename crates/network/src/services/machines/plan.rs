@@ -6,23 +6,37 @@ use std::sync::Arc;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::record::{Machine, MachineService};
+use super::record::{Foreign, Machine, MachineService};
 use crate::services::address::is_label;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
-use crate::services::plan::SliceStep;
-use crate::services::records::{OwnSlice, digest};
+use crate::services::plan::{SliceStep, settle};
+use crate::services::records::OwnSlice;
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
+    /// By which of their addresses machines are reached.
+    pub prefer: Prefer,
     /// The machines that belong to the Service.
     pub machines: Vec<(Key, Arc<Machine>)>,
     /// The Service, if we made it.
     pub ours: Option<Arc<MachineService>>,
+    /// What others wrote on the Service that is being made anew.
+    pub foreign: Option<Arc<Foreign>>,
     /// Whether there is a Service of that name at all.
     pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
+}
+
+/// By which of its addresses a machine is reached: by those of the other kind only if it has none of this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// By those that lead to it from everywhere.
+    #[default]
+    External,
+    /// By those of its own network, which has to be that of the clusters too.
+    Internal,
 }
 
 /// What to do, and why.
@@ -37,9 +51,25 @@ pub struct MachinePlan {
 /// What to do about the Service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineStep {
-    Create { ports: Vec<(String, Protocol, u16)> },
-    Update { uid: String, version: String, ports: Vec<(String, Protocol, u16)> },
-    Delete { uid: String, version: String },
+    Create {
+        ports: Vec<(String, Protocol, u16)>,
+        foreign: Arc<Foreign>,
+    },
+    Update {
+        uid: String,
+        version: String,
+        ports: Vec<(String, Protocol, u16)>,
+    },
+    /// It goes, to be made anew with all that others wrote on it.
+    Remake {
+        uid: String,
+        version: String,
+        foreign: Arc<Foreign>,
+    },
+    Delete {
+        uid: String,
+        version: String,
+    },
 }
 
 impl MachinePlan {
@@ -59,30 +89,23 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
     }
     let ports = ports(key, input);
     let Some(ours) = ours else {
-        return MachinePlan { service: Some(MachineStep::Create { ports }), ..MachinePlan::default() };
+        let foreign = input.foreign.clone().unwrap_or_default();
+        return MachinePlan {
+            service: Some(MachineStep::Create { ports, foreign }),
+            ..MachinePlan::default()
+        };
     };
     if ours.going {
         return MachinePlan::default();
     }
     // Whether a Service has an address cannot be changed: it is made anew.
     if ours.headless != ports.is_empty() {
-        return MachinePlan { service: Some(delete(ours)), ..MachinePlan::default() };
+        let (uid, version) = (ours.uid.clone(), ours.version.clone());
+        let remake = MachineStep::Remake { uid, version, foreign: ours.foreign.clone() };
+        return MachinePlan { service: Some(remake), ..MachinePlan::default() };
     }
-    let mut wanted = slices(here, key, &ports, input);
-    let mut steps = Vec::new();
-    for (name, slice) in &input.slices {
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&key.name, &ours.uid, &wanted) => {}
-            Some(wanted) => steps.push(SliceStep::Update {
-                slice: wanted,
-                owner: ours.uid.clone(),
-                uid: slice.uid.clone(),
-                version: slice.version.clone(),
-            }),
-            None => steps.push(drop_slice(name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: ours.uid.clone() }));
+    let wanted = slices(here, key, &ports, input);
+    let steps = settle(key, &ours.uid, &input.slices, wanted, |_| None);
     let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
         uid: ours.uid.clone(),
         version: ours.version.clone(),
@@ -131,7 +154,11 @@ fn slices(
         .collect();
     let mut families: BTreeMap<Family, Vec<Endpoint>> = BTreeMap::new();
     for (name, machine) in &input.machines {
-        for address in &machine.addresses {
+        let addresses = match input.prefer {
+            Prefer::External => &machine.external,
+            Prefer::Internal => &machine.internal,
+        };
+        for address in addresses {
             families.entry(address.family).or_default().push(endpoint(name, machine, &address.text));
         }
     }

@@ -4,8 +4,10 @@
 //! It merges in its own way: endpoints of all clusters, those at home too, and no choice of names. Behind each import
 //! stands a Service of ours, from which it has its addresses.
 
+mod lead;
 mod plan;
 mod record;
+mod said;
 
 pub use plan::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
 pub use record::{Derived, Export, Import, Offer, Type};

@@ -1,23 +1,24 @@
 //! Decides what one cluster should have of one import, and what its own export says. No IO, no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use koinon_api::names::{MANAGED_BY, MANAGER};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 use serde_json::{Value, json};
 
+use super::lead::Lead;
 use super::record::{Derived, Export, Import, Offer, Type};
-use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere};
+use super::said::{conditions, conflict, export};
+use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere, judged};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::packing::short;
-use crate::services::plan::{SliceStep, slices};
+use crate::services::plan::{SliceStep, settle as settle_slices, slices};
 use crate::services::ports::{self, Decided};
-use crate::services::records::{OwnSlice, Shape, SourceSlice, digest};
-use crate::services::view::{Cluster, Member};
+use crate::services::records::{OwnSlice, Shape, SourceSlice};
+use crate::services::view::{Cluster, Member, Stance};
 
 /// One cluster's export.
 #[derive(Clone, Debug)]
@@ -27,18 +28,24 @@ pub struct Exporter {
     /// The Service of its name, if there is one.
     pub offer: Option<Arc<Offer>>,
     pub slices: Vec<(String, Arc<SourceSlice>)>,
+    /// What becomes of its endpoints.
+    pub stance: Stance,
+    /// Whether it counts: a cluster may bring no more than so much.
+    pub counts: bool,
 }
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
     pub exporters: Vec<Exporter>,
-    /// Members of which it is not known whether they export.
-    pub unknown: Vec<ClusterId>,
+    /// Members of which it is not known whether they export, and what becomes of endpoints that came from them.
+    pub unknown: BTreeMap<ClusterId, Stance>,
     pub namespace: bool,
     pub import: Option<Arc<Import>>,
     pub derived: Option<Arc<Derived>>,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
+    /// Values of `trafficDistribution` that this cluster's Services cannot have.
+    pub unsupported: BTreeSet<String>,
 }
 
 /// What to do, in this order.
@@ -75,6 +82,18 @@ pub struct Status {
     pub conditions: Vec<Condition>,
 }
 
+impl DerivedStep {
+    /// How the Service should distribute its traffic, where it is to be written.
+    pub fn traffic_distribution(&self) -> Option<&str> {
+        match self {
+            DerivedStep::Create { shape, .. } | DerivedStep::Update { shape, .. } => {
+                shape.traffic_distribution.as_deref()
+            }
+            DerivedStep::Delete { .. } => None,
+        }
+    }
+}
+
 impl ImportPlan {
     pub fn is_settled(&self) -> bool {
         *self == ImportPlan::default()
@@ -94,6 +113,7 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     let mut exporters: Vec<(&Exporter, &Offer)> = input
         .exporters
         .iter()
+        .filter(|one| one.counts)
         .filter_map(|one| Some((one, one.offer.as_deref()?)))
         .filter(|(_, offer)| offer.kind != Type::External)
         .collect();
@@ -107,20 +127,30 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
     let mut plan =
         ImportPlan { export: export(now, here, input, conflict.as_ref()), ..ImportPlan::default() };
     let Some((oldest, offer)) = exporters.first() else {
-        // Only who is known to export nothing any more lets it go.
-        if input.unknown.is_empty() {
-            remove(input, &mut plan);
+        // Only who is known to export nothing any more lets it go; what came from such a one is over.
+        match input.derived.as_deref().filter(|derived| !derived.going) {
+            _ if input.unknown.is_empty() => remove(input, &mut plan),
+            Some(derived) => plan.slices = settle(here, key, derived, &[], &decided, input),
+            None => {}
         }
         return plan;
     };
     if input.import.as_ref().is_some_and(|import| !import.ours) {
         return plan;
     }
-    let headless = offer.kind == Type::Headless;
+    let lead = match input.unknown.is_empty() {
+        true => Lead::of(oldest, offer),
+        // The oldest of all may be among those that are not known: what it decided stays.
+        false => Lead::of(oldest, offer).kept(input),
+    };
+    let headless = lead.headless;
     let shape = Shape {
         ports: decided.ports.clone(),
-        affinity: offer.affinity,
-        traffic_distribution: offer.traffic_distribution.clone(),
+        affinity: lead.affinity,
+        traffic_distribution: lead
+            .traffic_distribution
+            .clone()
+            .filter(|one| !input.unsupported.contains(one)),
         conflicts: None,
         is_plain: true,
     };
@@ -138,13 +168,18 @@ pub fn plan(now: Timestamp, here: &ClusterId, key: &Key, input: &Input) -> Impor
             plan.slices = settle(here, key, derived, &exporters, &decided, input);
         }
     }
-    let content =
-        content(oldest, offer, &decided, input.derived.as_deref().filter(|one| one.headless == headless));
-    import(input, &exporters, content, &mut plan);
+    let content = lead.content(&decided, input.derived.as_deref().filter(|one| one.headless == headless));
+    import(now, input, &exporters, content, &mut plan);
     plan
 }
 
-fn import(input: &Input, exporters: &[(&Exporter, &Offer)], content: Value, plan: &mut ImportPlan) {
+fn import(
+    now: Timestamp,
+    input: &Input,
+    exporters: &[(&Exporter, &Offer)],
+    content: Value,
+    plan: &mut ImportPlan,
+) {
     let Some(import) = &input.import else {
         plan.import = Some(ImportStep::Create { content });
         return;
@@ -178,12 +213,15 @@ fn import(input: &Input, exporters: &[(&Exporter, &Offer)], content: Value, plan
     }
     let mut clusters: Vec<String> = exporters.iter().map(|(one, _)| one.cluster.to_string()).collect();
     // Who is not known still exports what it exported.
-    clusters.extend(input.unknown.iter().map(ClusterId::to_string).filter(|id| import.clusters.contains(id)));
+    clusters.extend(input.unknown.keys().map(ClusterId::to_string).filter(|id| import.clusters.contains(id)));
     clusters.sort();
-    if import.clusters != clusters {
+    let conditions = conditions(now, import, input.derived.as_deref());
+    if import.clusters != clusters || import.conditions != conditions {
         let clusters: Vec<Value> = clusters.iter().map(|id| json!({"cluster": id})).collect();
-        plan.import_status =
-            Some(json!({"metadata": {"resourceVersion": import.version}, "status": {"clusters": clusters}}));
+        plan.import_status = Some(json!({
+            "metadata": {"resourceVersion": import.version},
+            "status": {"clusters": clusters, "conditions": conditions},
+        }));
     }
 }
 
@@ -205,47 +243,6 @@ fn drop_slice(name: &str, slice: &OwnSlice) -> SliceStep {
     SliceStep::Delete { name: name.to_owned(), uid: slice.uid.clone(), version: slice.version.clone() }
 }
 
-/// The import, of which the oldest export decides all that members do not have in common.
-fn content(oldest: &Exporter, offer: &Offer, decided: &Decided, derived: Option<&Derived>) -> Value {
-    let ports: Vec<Value> = decided
-        .ports
-        .iter()
-        .map(|port| {
-            let mut rendered = json!({"protocol": port.protocol.as_str(), "port": port.port});
-            if !port.name.is_empty() {
-                rendered["name"] = json!(port.name);
-            }
-            if let Some(app) = &port.app_protocol {
-                rendered["appProtocol"] = json!(app);
-            }
-            rendered
-        })
-        .collect();
-    let mut spec = json!({
-        "type": if offer.kind == Type::Headless { "Headless" } else { "ClusterSetIP" },
-        "ports": ports,
-        "sessionAffinity": if offer.affinity.is_some() { "ClientIP" } else { "None" },
-    });
-    if let Some(seconds) = offer.affinity {
-        spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": seconds}});
-    }
-    if let Some(policy) = &offer.internal_traffic_policy {
-        spec["internalTrafficPolicy"] = json!(policy);
-    }
-    if let Some(distribution) = &offer.traffic_distribution {
-        spec["trafficDistribution"] = json!(distribution);
-    }
-    if let Some(derived) = derived {
-        spec["ipFamilies"] = json!(derived.families);
-        if !derived.headless {
-            spec["ips"] = json!(derived.addresses);
-        }
-    }
-    let mut labels = json!(oldest.export.labels);
-    labels[MANAGED_BY] = json!(MANAGER);
-    json!({"metadata": {"labels": labels, "annotations": oldest.export.annotations}, "spec": spec})
-}
-
 fn settle(
     here: &ClusterId,
     key: &Key,
@@ -256,27 +253,18 @@ fn settle(
 ) -> Vec<SliceStep> {
     let behind = derived_key(key);
     let members: Vec<Member> = exporters.iter().map(|(one, offer)| member(key, one, offer)).collect();
-    let reached = members.iter().zip(&decided.names).map(|(member, names)| -> Reached {
+    let reached = members.iter().zip(&decided.names).zip(exporters).map(|((member, names), (one, _))| {
         let names: Names = names.iter().map(|(own, name)| (own.clone(), vec![name.clone()])).collect();
-        match &member.source.cluster == here {
-            true => at_home(member, &names),
-            false => from_elsewhere(member, &Cluster::default(), &names, &Resolved::new()),
+        if &member.source.cluster == here {
+            return at_home(member, &names);
         }
+        let mut reached = from_elsewhere(member, &Cluster::default(), &names, &Resolved::new());
+        judged(&mut reached.groups, one.stance);
+        reached
     });
-    let reached = reached.collect();
-    let mut wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
-    let mut steps = Vec::new();
-    for (name, slice) in &input.slices {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&behind.name, &derived.uid, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: derived.uid.clone(), uid, version }),
-            None if slice.cluster.as_ref().is_some_and(|cluster| input.unknown.contains(cluster)) => {}
-            None => steps.push(drop_slice(name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: derived.uid.clone() }));
-    steps
+    let reached: Vec<Reached> = reached.collect();
+    let wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
+    settle_slices(&behind, &derived.uid, &input.slices, wanted, |origin| input.unknown.get(origin).copied())
 }
 
 /// An exported Service is reached by its pods, whatever its type.
@@ -290,96 +278,8 @@ fn member(key: &Key, exporter: &Exporter, offer: &Offer) -> Member {
         ports: offer.ports.clone(),
         affinity: offer.affinity,
         traffic_distribution: None,
+        said: None,
     };
     let source = Source { cluster: exporter.cluster.clone(), kind: Kind::Service, key: key.clone() };
     Member { source, joining: Arc::new(joining), slices: exporter.slices.clone() }
-}
-
-/// What exporters do not agree on, as one word and a sentence.
-fn conflict(exporters: &[(&Exporter, &Offer)], decided: &Decided) -> Option<(&'static str, String)> {
-    let (oldest, first) = exporters.first()?;
-    let differs = |is_same: &dyn Fn(&Exporter, &Offer) -> bool| {
-        exporters.iter().find(|(one, offer)| !is_same(one, offer)).map(|(one, _)| one.cluster.to_string())
-    };
-    let found: [(&'static str, &str, Option<String>); 7] = [
-        ("TypeConflict", "whether it is headless", differs(&|_, offer| offer.kind == first.kind)),
-        (
-            "PortConflict",
-            "its ports",
-            (decided.differ || decided.left_out.iter().any(|one| !one.is_empty()))
-                .then(|| differs(&|_, offer| offer.ports == first.ports))
-                .flatten(),
-        ),
-        ("SessionAffinityConflict", "its affinity", differs(&|_, offer| offer.affinity == first.affinity)),
-        (
-            "InternalTrafficPolicyConflict",
-            "its internal traffic",
-            differs(&|_, offer| offer.internal_traffic_policy == first.internal_traffic_policy),
-        ),
-        (
-            "TrafficDistributionConflict",
-            "the distribution of its traffic",
-            differs(&|_, offer| offer.traffic_distribution == first.traffic_distribution),
-        ),
-        ("LabelsConflict", "labels", differs(&|one, _| one.export.labels == oldest.export.labels)),
-        (
-            "AnnotationsConflict",
-            "annotations",
-            differs(&|one, _| one.export.annotations == oldest.export.annotations),
-        ),
-    ];
-    found.into_iter().find_map(|(reason, what, other)| {
-        let other = other?;
-        Some((
-            reason,
-            format!(
-                "{} and {other} differ in {what}: the oldest export, of {}, decides",
-                oldest.cluster, oldest.cluster
-            ),
-        ))
-    })
-}
-
-/// What this cluster's export should say, where that is not what it says.
-fn export(
-    now: Timestamp,
-    here: &ClusterId,
-    input: &Input,
-    conflict: Option<&(&'static str, String)>,
-) -> Option<Status> {
-    let exporter = input.exporters.iter().find(|one| &one.cluster == here)?;
-    let mut said: Vec<(&str, bool, &str, String)> = Vec::new();
-    match exporter.offer.as_deref().map(|offer| offer.kind) {
-        None => said.push(("Valid", false, "NoService", "there is no Service of this name".into())),
-        Some(Type::External) => {
-            let why = "a Service of type ExternalName cannot be exported".to_owned();
-            said.push(("Valid", false, "InvalidServiceType", why));
-        }
-        Some(_) => {
-            said.push(("Valid", true, "Valid", "the Service can be exported".into()));
-            said.push(("Ready", true, "Exported", "the Service is exported".into()));
-            said.push(match conflict {
-                Some((reason, message)) => ("Conflict", true, reason, message.clone()),
-                None => ("Conflict", false, "NoConflicts", "all exports agree".into()),
-            });
-        }
-    }
-    let before = &exporter.export.conditions;
-    let conditions: Vec<Condition> = said
-        .into_iter()
-        .map(|(kind, status, reason, message)| {
-            let status = if status { "True" } else { "False" };
-            let known = before.iter().find(|one| one.type_ == kind && one.status == status);
-            Condition {
-                type_: kind.to_owned(),
-                status: status.to_owned(),
-                reason: reason.to_owned(),
-                message,
-                observed_generation: exporter.export.generation,
-                last_transition_time: known.map_or(Time(now), |one| one.last_transition_time.clone()),
-            }
-        })
-        .collect();
-    let version = exporter.export.version.clone();
-    (*before != conditions).then_some(Status { version, conditions })
 }

@@ -12,18 +12,25 @@ use koinon_fleet::Record;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use crate::services::model::Port;
+use crate::services::address::{is_label_value, is_qualified, shown};
+use crate::services::model::{Flaw, Port};
 use crate::services::records::{Shape, affinity, created, service_ports, shape};
+
+/// So many bytes of annotations an object can have, all together.
+const MOST_ANNOTATIONS: usize = 200 * 1024;
 
 /// That the Service of its name is exported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
+    pub uid: String,
     pub version: String,
     pub generation: Option<i64>,
     pub created: Timestamp,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub conditions: Vec<Condition>,
+    /// What goes not along with it, and why.
+    pub flaws: Vec<Flaw>,
 }
 
 impl Record for Export {
@@ -34,15 +41,53 @@ impl Record for Export {
             return None;
         }
         let spec = export.spec.clone().unwrap_or_default();
+        let mut flaws = Vec::new();
+        let labels = labels(spec.exported_labels, &mut flaws);
+        let annotations = annotations(spec.exported_annotations, &mut flaws);
         Some(Export {
+            uid: export.uid().unwrap_or_default(),
             version: export.resource_version().unwrap_or_default(),
             generation: export.metadata.generation,
             created: created(&export.metadata),
-            labels: spec.exported_labels,
-            annotations: spec.exported_annotations,
+            labels,
+            annotations,
             conditions: export.status.clone().unwrap_or_default().conditions,
+            flaws,
         })
     }
+}
+
+/// Those labels that an object can have. One that it cannot would keep the import out of every cluster.
+fn labels(all: BTreeMap<String, String>, flaws: &mut Vec<Flaw>) -> BTreeMap<String, String> {
+    let (good, bad) = all.into_iter().partition(|(key, value)| is_qualified(key) && is_label_value(value));
+    refuse("label", &bad, flaws);
+    good
+}
+
+/// The same of annotations, which may be longer, but not all together.
+fn annotations(all: BTreeMap<String, String>, flaws: &mut Vec<Flaw>) -> BTreeMap<String, String> {
+    let (good, bad): (BTreeMap<_, _>, _) =
+        all.into_iter().partition(|(key, _)| is_qualified(&key.to_ascii_lowercase()));
+    refuse("annotation", &bad, flaws);
+    let size: usize = good.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if size > MOST_ANNOTATIONS {
+        let message =
+            format!("its annotations have {size} bytes, at most {MOST_ANNOTATIONS} go along: none does");
+        flaws.push(Flaw { reason: "MetadataRefused", message });
+        return BTreeMap::new();
+    }
+    good
+}
+
+fn refuse(what: &str, bad: &BTreeMap<String, String>, flaws: &mut Vec<Flaw>) {
+    let Some((key, value)) = bad.first_key_value() else { return };
+    let message = format!(
+        "{} of its exported {what}s cannot be and do not go along, such as {}: {}",
+        bad.len(),
+        shown(key),
+        shown(value)
+    );
+    flaws.push(Flaw { reason: "MetadataRefused", message });
 }
 
 /// How a Service is to be imported.
@@ -98,8 +143,10 @@ pub struct Import {
     pub version: String,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
+    pub generation: Option<i64>,
     pub spec: Value,
     pub clusters: Vec<String>,
+    pub conditions: Vec<Condition>,
 }
 
 impl Record for Import {
@@ -114,7 +161,9 @@ impl Record for Import {
             version: import.resource_version().unwrap_or_default(),
             labels: import.labels().clone(),
             annotations: import.annotations().clone(),
+            generation: import.metadata.generation,
             spec: import.spec.clone(),
+            conditions: serde_json::from_value(status["conditions"].clone()).unwrap_or_default(),
             clusters: clusters.filter_map(|one| Some(one["cluster"].as_str()?.to_owned())).collect(),
         })
     }

@@ -10,7 +10,7 @@ pub use node::Node;
 pub(crate) use own::digest;
 pub use own::{Manager, OwnSlice};
 pub use service::{Occupant, Published, Shape, ShapePort};
-pub(crate) use service::{affinity, created, service_ports, shape};
+pub(crate) use service::{affinity, created, said, service_ports, shape};
 pub(crate) use slice::SERVICE_NAME;
 pub use slice::SourceSlice;
 
@@ -35,13 +35,18 @@ impl Record for Alive {
 /// Of all addresses of one interface those to use from elsewhere: of each family the external ones, else the
 /// internal ones.
 pub(crate) fn reachable(addresses: &[InterfaceAddress]) -> Vec<Address> {
+    preferring(["ExternalIP", "InternalIP"], addresses)
+}
+
+/// Of all addresses of one interface, and of each family, those of the first kind that there are.
+pub(crate) fn preferring(kinds: [&str; 2], addresses: &[InterfaceAddress]) -> Vec<Address> {
     let of = |kind: &str, family: Family| -> Vec<Address> {
         let of_kind = addresses.iter().filter(|one| one.address_type == kind);
         of_kind.filter_map(|one| Address::ip(&one.address).ok()).filter(|one| one.family == family).collect()
     };
     let by_family = [Family::V4, Family::V6].map(|family| {
-        let external = of("ExternalIP", family);
-        if external.is_empty() { of("InternalIP", family) } else { external }
+        let first = of(kinds[0], family);
+        if first.is_empty() { of(kinds[1], family) } else { first }
     });
     by_family.concat()
 }

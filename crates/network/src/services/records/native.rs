@@ -53,6 +53,7 @@ impl Record for Joining {
             ports,
             affinity: None,
             traffic_distribution: None,
+            said: None,
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use koinon_api::names::network::{EXTERNAL_DNS_WRITTEN, FEDERATED_SERVICE};
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_fleet::Record;
@@ -16,6 +16,7 @@ use crate::services::external_dns;
 use crate::services::joining::Asked;
 use crate::services::model::{Address, Flaw, Ingress, Joining, Nodes, Port as ModelPort, Protocol, Reach};
 use crate::services::plan::CONFLICTS;
+use crate::services::standing::STANDING;
 
 /// More ports than this are not taken from one object.
 const MOST_PORTS: usize = 100;
@@ -27,7 +28,11 @@ const DEFAULT_AFFINITY: i32 = 10_800;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Occupant {
     /// Somebody's Service, which has to do with nothing here.
-    Plain { uid: String },
+    Plain {
+        uid: String,
+        /// Whether it still says how it stood, as a member.
+        speaks: bool,
+    },
     /// Somebody's Service that speaks of federated ones.
     Member(Arc<Joining>),
     /// A federated Service that we generated.
@@ -83,7 +88,8 @@ impl Record for Occupant {
             };
             return Some(Occupant::Ours(Box::new(published)));
         }
-        let plain = Some(Occupant::Plain { uid: service.uid().unwrap_or_default() });
+        let (uid, said) = (service.uid().unwrap_or_default(), said(service));
+        let plain = Some(Occupant::Plain { uid, speaks: said.is_some() });
         // What is federated is never a member, or it would feed itself; what goes is none any more.
         if is_marked || metadata.deletion_timestamp.is_some() || spec.type_.as_deref() == Some("ExternalName")
         {
@@ -108,9 +114,16 @@ fn joining(service: &Service, spec: &ServiceSpec, asked: Asked) -> Joining {
         reach,
         ports,
         affinity: affinity(spec),
-        traffic_distribution: spec.traffic_distribution.clone(),
+        traffic_distribution: spec.traffic_distribution.clone().filter(|value| is_qualified(value)),
+        said: said(service).cloned().map(Box::new),
         flaws,
     }
+}
+
+/// What a Service says of how it stands as a member.
+pub(crate) fn said(service: &Service) -> Option<&Condition> {
+    let conditions = service.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|one| one.type_ == STANDING)
 }
 
 fn reach(service: &Service, spec: &ServiceSpec, flaws: &mut Vec<Flaw>) -> Reach {
