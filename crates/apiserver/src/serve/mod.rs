@@ -141,6 +141,7 @@ impl Server {
             None => Store::in_memory(options.history, &context),
         };
         bootstrap::fill(&store, &context, &options).await;
+        services::sweep(&store).await;
         let following = following::Following::new(&store);
         let inner = Inner {
             services: services::Allocator::default(),

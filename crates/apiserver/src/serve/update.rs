@@ -143,17 +143,15 @@ pub(crate) async fn modify(
             return Ok(Stored { revision: entry.revision, body });
         }
         let labels = write::labels(&new);
-        let mut ops = if finished {
-            vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
+        let mut ops = Vec::new();
+        if finished {
+            ops.push(Op::Delete { key, revision: Some(entry.revision) });
+            // What was allocated for it a moment ago is not stored, and what it had is free.
+            ops.extend(services::release(call, &current));
         } else {
-            vec![Op::Put {
-                key: key.clone(),
-                expect: Expect::Revision(entry.revision),
-                body: body.clone(),
-                labels,
-            }]
-        };
-        ops.append(&mut allocation.ops);
+            ops.push(Op::Put { key, expect: Expect::Revision(entry.revision), body: body.clone(), labels });
+            ops.append(&mut allocation.ops);
+        }
         match call.server.store.commit(ops).await {
             Ok(committed) => {
                 // What is gone is shown as it was sent.
