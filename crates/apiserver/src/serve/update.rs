@@ -136,6 +136,7 @@ pub(crate) async fn modify(
         warn::of_write(call, part, &new, Some(&current));
         apply::keep_times(&current, &mut new);
         let _turn = admit::validate(call, &write, Some(&new)).await?;
+        write::check_depth(&new, Some(&current))?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
         let finished = deletion_finished(&call.resource.kind, &new, &current);

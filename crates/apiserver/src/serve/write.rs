@@ -10,7 +10,7 @@ use crate::auth::rbac::Attributes;
 use crate::catalog::Resource;
 use crate::field;
 use crate::kinds::{self, meta};
-use crate::schema;
+use crate::schema::{self, depth};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Labels};
 
@@ -238,6 +238,18 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
 pub(crate) fn labels(object: &Value) -> Labels {
     let labels = object["metadata"]["labels"].as_object();
     labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or(""))).collect()
+}
+
+/// Nothing is stored that is too deep to be read again. What was stored before there was a limit may still change.
+pub(crate) fn check_depth(new: &Value, current: Option<&Value>) -> Result<()> {
+    let too_deep = |object: &Value| !depth::may_be_stored(object);
+    if too_deep(new) && !current.is_some_and(too_deep) {
+        return Err(Error::bad_request(format!(
+            "exceeded max depth: at most {} objects and lists may be inside each other",
+            depth::DEEPEST
+        )));
+    }
+    Ok(())
 }
 
 /// A commit that failed for another reason than a conflict.
