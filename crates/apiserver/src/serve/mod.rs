@@ -70,7 +70,7 @@ use crate::admission::policy::Policies;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Resource};
 use crate::context::Context;
 use crate::status::{Error, Result};
 use crate::store::{self, Store};
@@ -193,7 +193,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     info.select(query.text("fieldSelector"));
     let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
-    let (verb, resource) = (info.verb, info.resource.clone());
+    let (verb, resource) = (info.verb, inner.counted_as(&info));
     // A fault of ours ends one request, with an answer and a trace in the log, not the connection.
     let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
     let response = match served {
@@ -205,7 +205,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
             &[],
         ),
     };
-    inner.metrics.request(verb, &resource, response.status().as_u16());
+    inner.metrics.request(verb, resource.as_ref().map_or("", |one| &*one.plural), response.status().as_u16());
     response
 }
 
@@ -286,6 +286,14 @@ impl Inner {
 
     pub(crate) fn catalog(&self) -> Catalog {
         self.following.catalog()
+    }
+
+    /// The resource that a request counts for: only one that there is, or anybody could fill the memory with names.
+    fn counted_as(&self, info: &Info) -> Option<Arc<Resource>> {
+        if !info.resource_path {
+            return None;
+        }
+        self.catalog().resource(&info.group, &info.version, &info.resource)
     }
 }
 
