@@ -16,6 +16,7 @@ use crate::admission::Operation;
 use crate::apply;
 use crate::catalog::Resource;
 use crate::field;
+use crate::kinds::other::certificates;
 use crate::kinds::warnings::{Seen, deduplicate_owners};
 use crate::kinds::{Generation, Strategy};
 use crate::status::{Error, Result};
@@ -244,12 +245,23 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
             (strategy.prepare_update)(new, current);
         }
     }
-    if part == Part::Status && &*call.resource.storage == "/pods" {
-        crate::kinds::pods::prepare_pod_status(new, current);
+    match (part, &*call.resource.storage) {
+        (Part::Status, "/pods") => crate::kinds::pods::prepare_pod_status(new, current),
+        (Part::Status, "certificates.k8s.io/certificatesigningrequests") => {
+            certificates::prepare_status(new, current, &call.server.context.now_seconds());
+        }
+        (Part::Approval, _) => {
+            certificates::prepare_approval(new, current, &call.server.context.now_seconds());
+        }
+        // Whoever had a say meanwhile had none in the rest.
+        (Part::EphemeralContainers | Part::Resize, _) => {
+            parts::keep_the_rest(part, &call.resource, new, current);
+        }
+        _ => {}
     }
     let old = &current["metadata"];
     let generation = old["generation"].as_i64().unwrap_or(0);
-    let changed = part.is_whole() && generation_changed(strategy, new, current);
+    let changed = part.has_generation() && generation_changed(strategy, new, current);
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);

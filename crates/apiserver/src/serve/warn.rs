@@ -26,7 +26,9 @@ pub(crate) fn of_write(call: &mut Call, part: Part, new: &Value, old: Option<&Va
         }
         Part::Whole | Part::Scale => warnings::warnings(group, kind, new, old),
         Part::Status => warnings::status_warnings(group, kind, new),
-        Part::Finalize | Part::Approval | Part::PodSpec | Part::Binding => Vec::new(),
+        Part::Finalize | Part::Approval | Part::EphemeralContainers | Part::Resize | Part::Binding => {
+            Vec::new()
+        }
     };
     call.warnings.extend(said);
 }

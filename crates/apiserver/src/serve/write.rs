@@ -9,6 +9,7 @@ use super::parts::Part;
 use crate::auth::rbac::Attributes;
 use crate::catalog::Resource;
 use crate::field;
+use crate::kinds::pods::parts::{validate_ephemeral_containers, validate_resize};
 use crate::kinds::{self, meta};
 use crate::schema::{self, depth};
 use crate::status::{Error, Result};
@@ -116,6 +117,12 @@ pub(crate) fn validate_update(
             errors.extend(kinds::other::metadata::validate_status(group, kind, new, current));
             errors.extend((strategy.validate_status)(new, current));
         }
+        (None, Part::Approval) => {
+            errors.extend(kinds::other::certificates::validate_approval(new, current));
+        }
+        (None, Part::EphemeralContainers) => errors.extend(validate_ephemeral_containers(new, current)),
+        (None, Part::Resize) => errors.extend(validate_resize(new, current)),
+        // Who finalizes a namespace or binds a pod changes one thing, which is checked where it is done.
         (None, _) => {}
         (Some(_), _) => {
             // Asked once more, and told once more.
