@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// Lists and maps that the body has, but with nothing in them. Decoding drops most.
     pub(crate) empties: Vec<(String, Value)>,
+    /// Whether the request as a whole was admitted: what it does in turn is then not asked about again.
+    pub(crate) admitted: bool,
 }
 
 impl Call {

@@ -15,6 +15,7 @@ mod bootstrap;
 mod call;
 mod crds;
 mod create;
+mod creating;
 mod delete;
 mod discovery;
 mod eviction;
@@ -243,6 +244,7 @@ impl Inner {
             headers: parts.headers,
             warnings: Vec::new(),
             empties: Vec::new(),
+            admitted: false,
             info,
             query,
             accept,
@@ -410,7 +412,7 @@ async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
         "list" => read::list(call).await?,
         "create" if &*call.resource.storage == "/bindings" => {
             let body = incoming::read_body(body).await?;
-            subresources::bind_named(call, body).await?
+            creating::bind_named(call, body).await?
         }
         "create" => create::create(call, incoming::read_body(body).await?).await?,
         "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,

@@ -24,6 +24,10 @@ pub(crate) enum Part {
     Scale,
     /// A pod's node.
     Binding,
+    /// Nothing of the pod itself: it is asked to go.
+    Eviction,
+    /// Nothing of the service account itself.
+    Token,
 }
 
 impl Part {
@@ -50,6 +54,8 @@ impl Part {
             Part::Resize => "resize",
             Part::Scale => "scale",
             Part::Binding => "binding",
+            Part::Eviction => "eviction",
+            Part::Token => "token",
         }
     }
 
@@ -68,7 +74,7 @@ impl Part {
 pub(crate) fn keep_the_rest(part: Part, resource: &Resource, new: &mut Value, current: &Value) {
     match part {
         // The new object was made from the current one: there is nothing to put back.
-        Part::Whole | Part::Scale | Part::Binding => {}
+        Part::Whole | Part::Scale | Part::Binding | Part::Eviction | Part::Token => {}
         Part::Status => keep_all_but(new, current, &["status"], status_metadata(resource)),
         Part::Approval => {
             let conditions = new["status"].get("conditions").cloned();

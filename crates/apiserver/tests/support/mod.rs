@@ -3,6 +3,8 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod webhook;
+
 use std::path::Path;
 
 use axum::Router;
