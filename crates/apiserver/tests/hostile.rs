@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 mod support;
-use support::{JSON, JSON_PATCH, cluster, kept_in, open_version};
+use support::{JSON, JSON_PATCH, cluster, few_events, kept_in, open_version};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/t.io/v1/namespaces/default/things";
@@ -167,4 +167,60 @@ async fn made_up_names_leave_nothing_in_the_metrics() {
     let metrics = metrics.as_str().unwrap().to_lowercase();
     assert!(!metrics.contains("madeup"), "{metrics}");
     assert!(metrics.contains(r#"verb="list",resource="configmaps",code="200""#), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_watch_for_ever_is_a_long_one() {
+    let cluster = cluster().await;
+    let path = format!("{MAPS}?watch=1&timeoutSeconds=9223372036854775807");
+    let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+    let answer = tower::ServiceExt::oneshot(cluster.router.clone(), request).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn a_watch_from_another_time_is_told_so_in_its_stream() {
+    let cluster = few_events().await;
+    for number in 0..20 {
+        cluster.made(MAPS, &json!({"metadata": {"name": format!("m-{number}")}})).await;
+    }
+    let (code, event) = cluster.get(&format!("{MAPS}?watch=1&resourceVersion=1&timeoutSeconds=1")).await;
+    assert_eq!(
+        (code, &event["type"], &event["object"]["code"]),
+        (200, &json!("ERROR"), &json!(410)),
+        "{event}"
+    );
+    assert_eq!(event["object"]["reason"], "Expired");
+    // Of what is not there yet nothing is told, unless somebody wants all of it.
+    let future = format!("{MAPS}?watch=1&resourceVersion=99999999&timeoutSeconds=1");
+    let making = async {
+        cluster.made(MAPS, &json!({"metadata": {"name": "meanwhile"}})).await;
+    };
+    let ((code, events), ()) = tokio::join!(cluster.get(&future), making);
+    assert_eq!((code, events), (200, json!("")));
+    let (code, event) =
+        cluster.get(&format!("{future}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")).await;
+    assert_eq!(
+        (code, &event["type"], &event["object"]["code"]),
+        (200, &json!("ERROR"), &json!(504)),
+        "{event}"
+    );
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_old_says_how_to_go_on() {
+    let cluster = few_events().await;
+    for number in 0..3 {
+        cluster.made(MAPS, &json!({"metadata": {"name": format!("m-{number}")}})).await;
+    }
+    let (_, page) = cluster.get(&format!("{MAPS}?limit=1")).await;
+    let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    for number in 0..20 {
+        cluster.made(MAPS, &json!({"metadata": {"name": format!("n-{number}")}})).await;
+    }
+    let (code, gone) = cluster.get(&format!("{MAPS}?limit=1&continue={token}")).await;
+    assert_eq!((code, &gone["reason"]), (410, &json!("Expired")), "{gone}");
+    let token = gone["metadata"]["continue"].as_str().unwrap().to_owned();
+    let (code, next) = cluster.get(&format!("{MAPS}?limit=1&continue={token}")).await;
+    assert_eq!((code, &next["items"][0]["metadata"]["name"]), (200, &json!("m-1")), "{next}");
 }

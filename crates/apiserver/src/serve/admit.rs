@@ -36,6 +36,11 @@ pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Valu
     if call.admitted {
         return Ok(());
     }
+    let going = call.resource.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+    if going && write.operation == Operation::Create {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Error::forbidden(&call.resource.group_resource(), write.name, why));
+    }
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, MUTATING);
     let rights = Rights { server: &call.server, user: &call.user };

@@ -109,7 +109,10 @@ impl Following {
                     let naming =
                         Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
                     let Some(crd) = read(Some(naming), name, revision, body) else { return };
-                    let crd = Crd::parse(&crd, Some(incoming::object_meta()));
+                    let mut crd = Crd::parse(&crd, Some(incoming::object_meta()));
+                    // A new status changes nothing about the objects.
+                    let same = served.get(name).filter(|before| before.source == crd.source);
+                    crd.since = same.map_or(revision, |before| before.since);
                     match crd.established {
                         true => served.insert(name.to_owned(), Arc::new(crd)),
                         false => served.remove(name),

@@ -39,6 +39,12 @@ pub(crate) async fn kept_in(folder: &Path) -> Cluster {
     open(Options { data: Some(folder.to_owned()), ..Options::default() }).await
 }
 
+/// A server that remembers next to nothing of the past.
+pub(crate) async fn few_events() -> Cluster {
+    let history = koinon_apiserver::store::Options { events_per_resource: 4, ..Default::default() };
+    open(Options { history, ..Options::default() }).await
+}
+
 async fn open(options: Options) -> Cluster {
     let context = Context::seeded(1, || Timestamp::from_second(1_800_000_000).unwrap());
     let authority = Authority::in_memory(&context).unwrap();
