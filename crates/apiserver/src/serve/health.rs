@@ -138,6 +138,15 @@ fn failure(health: &Health) -> Option<String> {
     }
 }
 
+/// The release whose API this is, marked as ours.
+fn version() -> Vec<u8> {
+    let text = crate::data::read("version").expect("the data file has a version");
+    let mut version: Value = serde_json::from_slice(&text).expect("the version is JSON");
+    let release = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+    version["gitVersion"] = format!("{release}+koinon").into();
+    serde_json::to_vec(&version).expect("a value can be written")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,13 +157,4 @@ mod tests {
         assert_eq!(failure(&Health::Failed(full)).unwrap(), "its file cannot be written: disk full");
         assert_eq!(failure(&Health::Good), None);
     }
-}
-
-/// The release whose API this is, marked as ours.
-fn version() -> Vec<u8> {
-    let text = crate::data::read("version").expect("the data file has a version");
-    let mut version: Value = serde_json::from_slice(&text).expect("the version is JSON");
-    let release = version["gitVersion"].as_str().unwrap_or_default().to_owned();
-    version["gitVersion"] = format!("{release}+koinon").into();
-    serde_json::to_vec(&version).expect("a value can be written")
 }
