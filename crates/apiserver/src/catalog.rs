@@ -287,8 +287,12 @@ fn custom_resource(crd: &Arc<Crd>, index: usize) -> Resource {
 
 /// The schema of a built-in kind. Documents are read when first needed and kept for the whole process.
 pub fn builtin_schema(group: &str, version: &str, kind: &str) -> Option<Schema> {
-    // Scale has no resource of its own: it is described where it is used.
-    let home = if kind == "Scale" { "apps" } else { group };
+    // What has no resource of its own is described where it is used.
+    let home = match kind {
+        "Scale" => "apps",
+        "Eviction" | "TokenRequest" => "",
+        _ => group,
+    };
     builtin_document(home, version)?.kind(group, version, kind)
 }
 

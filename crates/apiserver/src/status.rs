@@ -36,13 +36,20 @@ pub struct Error {
     pub message: String,
     /// The `details` object, if any.
     pub details: Option<Box<Value>>,
+    /// How to go on with a list all the same.
+    pub continuation: Option<Box<str>>,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Error { code, reason, message: message.into(), details: None }
+        Error { code, reason, message: message.into(), details: None, continuation: None }
+    }
+
+    pub(crate) fn with_continue(mut self, token: Option<String>) -> Self {
+        self.continuation = token.map(String::into_boxed_str);
+        self
     }
 
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
@@ -167,6 +174,9 @@ impl Error {
         });
         if !self.reason.is_empty() {
             status["reason"] = self.reason.into();
+        }
+        if let Some(token) = &self.continuation {
+            status["metadata"]["continue"] = (**token).into();
         }
         if let Some(details) = &self.details {
             status["details"] = (**details).clone();

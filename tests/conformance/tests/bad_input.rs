@@ -104,11 +104,16 @@ async fn prepare(client: &Client) -> Result<()> {
     let inside = "/api/v1/namespaces/bad-input";
     let deployment = json!({"metadata": {"name": "there"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let resources = json!({"requests": {"cpu": "1", "memory": "8Mi"}});
+    let pod = json!({"metadata": {"name": "here"}, "spec": {"containers": [
+        {"name": "c", "image": "i", "resources": resources},
+    ]}});
     for (path, body) in [
         ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": "bad-input"}})),
         (format!("{inside}/serviceaccounts"), json!({"metadata": {"name": "default"}})),
         (format!("{inside}/configmaps"), json!({"metadata": {"name": "there"}, "data": {"k": "v"}})),
         ("/apis/apps/v1/namespaces/bad-input/deployments".to_owned(), deployment),
+        (format!("{inside}/pods"), pod),
     ] {
         let answer = client.send(&Request::json("POST", path, &body)).await?;
         anyhow::ensure!(answer.status.is_success(), "{}", answer.json());

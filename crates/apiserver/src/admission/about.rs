@@ -15,12 +15,18 @@ pub(super) fn request(attributes: &Attributes<'_>, seen: &Seen, name: &str) -> V
     let Attributes { group, version, .. } = *attributes;
     let user = attributes.user.as_object().into_iter().flatten().filter(|(_, value)| !is_empty(value));
     let user: Map<String, Value> = user.map(|(key, value)| (key.clone(), value.clone())).collect();
-    // Whatever it is the scale of.
-    let scale = (attributes.subresource == "scale").then(|| kind("autoscaling", "v1", "Scale"));
+    // What is written below an object may be of a kind of its own.
+    let own = match attributes.subresource {
+        "scale" => Some(kind("autoscaling", "v1", "Scale")),
+        "eviction" => Some(kind("policy", "v1", "Eviction")),
+        "binding" => Some(kind("", "v1", "Binding")),
+        "token" => Some(kind("authentication.k8s.io", "v1", "TokenRequest")),
+        _ => None,
+    };
     let mut body = json!({
-        "kind": scale.clone().unwrap_or_else(|| kind(&seen.group, &seen.version, &seen.kind)),
+        "kind": own.clone().unwrap_or_else(|| kind(&seen.group, &seen.version, &seen.kind)),
         "resource": resource(&seen.group, &seen.version, &seen.resource),
-        "requestKind": scale.unwrap_or_else(|| kind(group, version, attributes.kind)),
+        "requestKind": own.unwrap_or_else(|| kind(group, version, attributes.kind)),
         "requestResource": resource(group, version, attributes.resource),
         "operation": attributes.operation.as_str(),
         "userInfo": user,

@@ -5,7 +5,8 @@ use serde_json::Value;
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 use super::Attributes;
-use crate::kinds::walk::{get, is_empty, map_mut, object_mut, text};
+use crate::cel::rights::What;
+use crate::kinds::walk::{get, is_empty, map_mut, object_mut, same, text};
 use crate::status::Result;
 
 /// A request for a certificate says who made it, whatever its author wrote.
@@ -37,6 +38,37 @@ pub(super) fn check_subject(request: &Attributes<'_>, object: &Value) -> Result<
         return Err(request.forbidden(object, &why));
     }
     Ok(())
+}
+
+/// CertificateApproval and CertificateSigning: who approves or signs needs leave to do so for that very signer.
+pub(super) fn check_signer(request: &Attributes<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+    let Some(old) = old.filter(|_| request.is("certificates.k8s.io", "certificatesigningrequests")) else {
+        return Ok(());
+    };
+    let changed = |key: &str| !same(get(object, &["status", key]), get(old, &["status", key]));
+    let verb = match request.subresource {
+        "approval" => "approve",
+        "status" if changed("certificate") || changed("conditions") => "sign",
+        _ => return Ok(()),
+    };
+    let signer = text(get(old, &["spec"]), "signerName");
+    let whole_domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    let may = |name: &str| {
+        let what = What::Resource {
+            group: "certificates.k8s.io",
+            resource: "signers",
+            subresource: "",
+            namespace: "",
+            name,
+            verb,
+        };
+        request.authority.decide(None, &what).allowed
+    };
+    if may(signer) || may(&whole_domain) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(request.forbidden(object, &why))
 }
 
 /// The organizations that a PEM request, in base64, names; none if it cannot be read.

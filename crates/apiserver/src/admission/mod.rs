@@ -155,6 +155,7 @@ pub fn validate(
     pods::check_priority_class(request, object, lookup)?;
     storage::check_resize(request, object, old, lookup)?;
     pods::check_overhead(request, object, lookup)?;
+    certificates::check_signer(request, object, old)?;
     certificates::check_subject(request, object)
 }
 

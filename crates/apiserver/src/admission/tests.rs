@@ -480,7 +480,7 @@ fn mutating_webhooks_patch_one_after_the_other() {
     };
     let configurations = two("a.example.com", "b.example.com");
     let (object, outcome) = with_request(Operation::Create, &pod(), |request| {
-        block_on(webhook::mutate(request, pod(), None, &configurations, &stored, call))
+        block_on(webhook::mutate(request, pod(), None, &configurations, &stored, call, Ok))
     });
     assert_eq!(outcome, webhook::Outcome::default());
     assert_eq!(object["metadata"]["annotations"], json!({"a": "1", "seen": "1"}));

@@ -110,7 +110,7 @@ where
 
 /// Asks all mutating webhooks that match, one after the other, and applies their patches.
 ///
-/// The object that comes back is to be decoded and defaulted again.
+/// What a patch leaves goes through `again`, to be decoded and defaulted, before the next one sees it.
 pub async fn mutate<Call, Answer>(
     request: &Attributes<'_>,
     object: Value,
@@ -118,6 +118,7 @@ pub async fn mutate<Call, Answer>(
     configurations: &[Value],
     lookup: &(dyn Lookup + Sync),
     call: Call,
+    again: impl Fn(Value) -> Result<Value>,
 ) -> (Value, Outcome)
 where
     Call: Fn(Target, Vec<u8>) -> Answer,
@@ -137,10 +138,12 @@ where
         let answer = call(invocation.target.clone(), invocation.body.clone()).await;
         let (said, patch) = judge(&invocation, answer, review::Purpose::Mutate);
         outcome.add(said);
-        if let Some(patch) = patch
-            && let Err(error) = json_patch::patch(&mut object, &patch)
-        {
-            outcome.add(Outcome::refused(Error::internal(error)));
+        if let Some(patch) = patch {
+            let patched = json_patch::patch(&mut object, &patch).map_err(Error::internal);
+            match patched.and_then(|()| again(object.clone())) {
+                Ok(changed) => object = changed,
+                Err(error) => outcome.add(Outcome::refused(error)),
+            }
         }
         if outcome.refusal.is_some() {
             break;

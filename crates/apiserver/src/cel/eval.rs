@@ -11,6 +11,30 @@ use super::value::{Error, Key, Map, Result, Value};
 /// Steps that one evaluation may take. The real server counts costs, and allows a fifth of this: a rule
 /// that it lets through must never be stopped here, only one that would keep the server busy for long.
 const MOST_STEPS: u64 = 5_000_000;
+/// Steps that all rules of one object, or all expressions of one policy, may take together, by the same measure.
+const MOST_STEPS_OF_ALL: u64 = 50_000_000;
+
+/// What is left for all that is evaluated about one object: a rule for each of its items may be cheap, and all of them
+/// together endless.
+#[derive(Debug)]
+pub(super) struct Budget(Cell<u64>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget(Cell::new(MOST_STEPS_OF_ALL))
+    }
+}
+
+impl Budget {
+    #[cfg(test)]
+    pub(super) fn of(steps: u64) -> Self {
+        Budget(Cell::new(steps))
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
 
 /// Variables that an expression sees, inner ones first.
 pub(super) struct Scope<'s, 'a> {
@@ -30,21 +54,29 @@ impl<'s, 'a> Scope<'s, 'a> {
 }
 
 /// The value of an expression.
-pub(super) fn evaluate<'a>(expr: &Expr, scope: &Scope<'_, 'a>) -> Result<Value<'a>> {
-    let evaluator = Evaluator { steps: Cell::new(0) };
+pub(super) fn evaluate<'a>(expr: &Expr, scope: &Scope<'_, 'a>, budget: &Budget) -> Result<Value<'a>> {
+    let evaluator = Evaluator { left: Cell::new(MOST_STEPS), budget };
     evaluator.eval(expr, scope)
 }
 
-struct Evaluator {
-    steps: Cell<u64>,
+struct Evaluator<'b> {
+    left: Cell<u64>,
+    budget: &'b Budget,
 }
 
-impl Evaluator {
-    fn eval<'a>(&self, expr: &Expr, scope: &Scope<'_, 'a>) -> Result<Value<'a>> {
-        self.steps.set(self.steps.get() + 1);
-        if self.steps.get() > MOST_STEPS {
-            return Err(Error::too_much());
+impl Evaluator<'_> {
+    fn spend(&self, steps: u64) -> Result<()> {
+        for left in [&self.left, &self.budget.0] {
+            left.set(left.get().saturating_sub(steps));
+            if left.get() == 0 {
+                return Err(Error::too_much());
+            }
         }
+        Ok(())
+    }
+
+    fn eval<'a>(&self, expr: &Expr, scope: &Scope<'_, 'a>) -> Result<Value<'a>> {
+        self.spend(1)?;
         match &expr.kind {
             Kind::Literal(literal) => Ok(Value::literal(literal)),
             Kind::Ident(name) => match scope.find(name) {
@@ -143,6 +175,7 @@ impl Evaluator {
                 for arg in &call.args {
                     args.push(self.eval(arg, scope)?);
                 }
+                self.spend(library::length(function, &args) / 10)?;
                 library::call(function, &args)
             }
         }

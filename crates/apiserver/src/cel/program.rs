@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::ast::{Expr, Kind, Literal};
 use super::checker;
-use super::eval::{Scope, evaluate};
+use super::eval::{Budget, Scope, evaluate};
 use super::issue;
 use super::library;
 use super::parser;
@@ -107,13 +107,13 @@ impl Rule {
     }
 
     /// What is said when the rule does not hold.
-    pub(super) fn failure(&self, new: &Value<'_>, old: Option<&Value<'_>>) -> String {
+    pub(super) fn failure(&self, new: &Value<'_>, old: Option<&Value<'_>>, budget: &Budget) -> String {
         let own = || match self.written.message.is_empty() {
             true => format!("failed rule: {}", self.name()),
             false => self.written.message.trim().to_owned(),
         };
         let Some(Ok(expr)) = &self.message else { return own() };
-        match run(expr, new, old) {
+        match run(expr, new, old, budget) {
             Ok(Value::String(message)) => {
                 let message = message.trim();
                 let fits = !message.is_empty() && message.len() <= LONGEST_MESSAGE && !message.contains('\n');
@@ -125,16 +125,21 @@ impl Rule {
 }
 
 impl Program {
-    pub(super) fn run<'a>(&self, new: &Value<'a>, old: Option<&Value<'a>>) -> Result<Value<'a>> {
-        run(&self.expr, new, old)
+    pub(super) fn run<'a>(
+        &self,
+        new: &Value<'a>,
+        old: Option<&Value<'a>>,
+        budget: &Budget,
+    ) -> Result<Value<'a>> {
+        run(&self.expr, new, old, budget)
     }
 }
 
-fn run<'a>(expr: &Expr, new: &Value<'a>, old: Option<&Value<'a>>) -> Result<Value<'a>> {
+fn run<'a>(expr: &Expr, new: &Value<'a>, old: Option<&Value<'a>>, budget: &Budget) -> Result<Value<'a>> {
     let scope = Scope::new("self", new.clone(), None);
     match old {
-        Some(old) => evaluate(expr, &Scope::new("oldSelf", old.clone(), Some(&scope))),
-        None => evaluate(expr, &scope),
+        Some(old) => evaluate(expr, &Scope::new("oldSelf", old.clone(), Some(&scope)), budget),
+        None => evaluate(expr, &scope, budget),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::ast::Expr;
-use super::eval::{Scope, evaluate};
+use super::eval::{Budget, Scope, evaluate};
 use super::library::rights::{Authority, Resource, Right, Who};
 use super::program;
 use super::room;
@@ -166,6 +166,7 @@ pub(crate) fn examine<T: Send>(
 pub(crate) struct Examination<'a> {
     values: Vec<(&'static str, Value<'a>)>,
     variables: Rc<Map<'a>>,
+    budget: Budget,
 }
 
 impl<'a> Examination<'a> {
@@ -190,7 +191,7 @@ impl<'a> Examination<'a> {
             ("authorizer", Value::Right(Rc::new(Right::Authorizer(who.clone())))),
             ("authorizer.requestResource", Value::Right(Rc::new(Right::Resource(who, itself)))),
         ];
-        Examination { values, variables: Rc::default() }
+        Examination { values, variables: Rc::default(), budget: Budget::default() }
     }
 
     /// Defines `variables.NAME`. One that fails does so to whoever uses it.
@@ -219,7 +220,7 @@ impl<'a> Examination<'a> {
     fn value(&self, expression: &Expression) -> Result<Value<'a>, String> {
         let mut names = self.values.iter();
         let variables = Scope::new("variables", Value::Map(self.variables.clone()), None);
-        within(&mut names, &variables, &expression.expr)
+        within(&mut names, &variables, &expression.expr, &self.budget)
     }
 }
 
@@ -228,10 +229,11 @@ fn within<'a, 's>(
     rest: &mut std::slice::Iter<'s, (&'static str, Value<'a>)>,
     outer: &Scope<'_, 'a>,
     expr: &Expr,
+    budget: &Budget,
 ) -> Result<Value<'a>, String> {
     match rest.next() {
-        Some((name, value)) => within(rest, &Scope::new(name, value.clone(), Some(outer)), expr),
-        None => evaluate(expr, outer).map_err(|error| error.0),
+        Some((name, value)) => within(rest, &Scope::new(name, value.clone(), Some(outer)), expr, budget),
+        None => evaluate(expr, outer, budget).map_err(|error| error.0),
     }
 }
 

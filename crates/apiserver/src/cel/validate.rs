@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use super::eval::Budget;
 use super::program::Rule;
 use super::room::with_room;
 use super::schema::{ListType, Schema};
@@ -26,6 +27,19 @@ pub struct Findings {
     pub errors: Vec<field::Error>,
     /// Failures that are tolerated, since what they are about did not change.
     pub warnings: Vec<String>,
+    budget: Budget,
+    /// Whether it was told that there is none left.
+    stopped: bool,
+}
+
+impl Findings {
+    fn stop(&mut self, path: &Path, kind: &str) {
+        if !self.stopped {
+            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+            self.errors.push(field::Error::invalid(path, kind, why));
+            self.stopped = true;
+        }
+    }
 }
 
 impl Validator {
@@ -47,11 +61,11 @@ impl Validator {
 
     /// The same, with the failures that are only told as warnings.
     pub fn find(&self, new: &Json, old: Option<&Json>) -> Findings {
-        with_room(self.depth, || self.find_here(new, old))
+        with_room(self.depth, || self.find_here(new, old, Budget::default()))
     }
 
-    fn find_here(&self, new: &Json, old: Option<&Json>) -> Findings {
-        let mut findings = Findings::default();
+    fn find_here(&self, new: &Json, old: Option<&Json>, budget: Budget) -> Findings {
+        let mut findings = Findings { budget, ..Findings::default() };
         let history = match old {
             Some(old) => {
                 History { current: Some(Twin { new, old, schema: &self.root.schema }), parent: None }
@@ -184,13 +198,17 @@ impl Node {
         history: History<'a>,
         findings: &mut Findings,
     ) {
-        if self.rules.is_empty() {
+        if self.rules.is_empty() || findings.stopped {
             return;
         }
         let kind = self.schema.kind.as_str();
         let value = Value::read(new, &self.visible);
         let before = old.map(|old| Value::read(old, &self.visible));
         for rule in &self.rules {
+            if findings.budget.is_spent() {
+                findings.stop(path, kind);
+                return;
+            }
             let program = match &rule.program {
                 None => continue,
                 Some(Ok(program)) => program,
@@ -207,7 +225,7 @@ impl Node {
                 true => Some(before.clone().map_or(Value::Optional(None), Value::some)),
                 false => before.clone(),
             };
-            match program.run(&value, seen.as_ref()) {
+            match program.run(&value, seen.as_ref(), &findings.budget) {
                 Ok(Value::Bool(true)) => continue,
                 Ok(_) => {}
                 Err(error) => {
@@ -228,7 +246,8 @@ impl Node {
                 }
             }
             // A message never sees an optional value, even where its rule does.
-            let error = failure(rule, path, new, kind, rule.failure(&value, before.as_ref()));
+            let error =
+                failure(rule, path, new, kind, rule.failure(&value, before.as_ref(), &findings.budget));
             match !program.uses_old && history.unchanged() {
                 true => findings.warnings.push(error.to_string()),
                 false => findings.errors.push(error),
@@ -328,5 +347,48 @@ impl<'a> Twin<'a> {
             }
             (new, old) => new == old,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// How many rules failed for want of steps, and whether all stopped.
+    fn stopped(rule: &str, item: &Json, items: usize, steps: u64) -> (usize, usize) {
+        let of = json!({"type": "object", "properties": {
+            "text": {"type": "string"},
+            "list": {"type": "array", "items": {"type": "integer"}},
+        }, "x-kubernetes-validations": [{"rule": rule}]});
+        let schema = json!({"type": "object", "properties": {"items": {"type": "array", "items": of}}});
+        let object = json!({"items": vec![item.clone(); items]});
+        let found = Validator::compile(&schema).unwrap().find_here(&object, None, Budget::of(steps));
+        let count = |text: &str| found.errors.iter().filter(|error| error.detail.contains(text)).count();
+        assert_eq!(count("cost"), found.errors.len(), "{:?}", found.errors);
+        (count("call cost exceeds limit"), count("running out of cost budget"))
+    }
+
+    #[test]
+    fn rules_of_all_items_have_one_budget() {
+        let rule = "self.list.all(x, x > 0)";
+        let item = json!({"list": vec![1; 100]});
+        assert_eq!(stopped(rule, &item, 10, 10_000), (0, 0));
+        assert_eq!(stopped(rule, &item, 100, 10_000), (1, 1));
+    }
+
+    #[test]
+    fn long_texts_cost_more_than_short_ones() {
+        let rule = "!self.text.contains('b')";
+        assert_eq!(stopped(rule, &json!({"text": "aaa"}), 10, 10_000), (0, 0));
+        assert_eq!(stopped(rule, &json!({"text": "a".repeat(50_000)}), 10, 10_000), (1, 1));
+        // How long it is costs nothing.
+        assert_eq!(stopped("size(self.text) > 0", &json!({"text": "a".repeat(50_000)}), 10, 10_000), (0, 0));
+    }
+
+    #[test]
+    fn a_fold_that_ends_early_costs_little() {
+        let rule = "self.list.all(x, self.list.exists(y, y == 1))";
+        assert_eq!(stopped(rule, &json!({"list": vec![1; 1000]}), 1, 20_000), (0, 0));
     }
 }

@@ -279,14 +279,16 @@ impl<'a> Value<'a> {
     }
 
     /// The pairs that a fold goes through: indexes and items, or keys and values.
-    pub(super) fn pairs(&self) -> Result<Vec<(Value<'a>, Value<'a>)>> {
+    ///
+    /// One by one: a fold may look at the first of very many, very often.
+    pub(super) fn pairs(&self) -> Result<Box<dyn Iterator<Item = (Value<'a>, Value<'a>)> + '_>> {
         Ok(match self {
             Value::List(list) => {
                 let items = list.items.iter().cloned().enumerate();
-                items.map(|(index, item)| (Value::Int(index as i64), item)).collect()
+                Box::new(items.map(|(index, item)| (Value::Int(index as i64), item)))
             }
-            Value::Map(map) => map.values().cloned().collect(),
-            Value::Object(object) => object.entries(),
+            Value::Map(map) => Box::new(map.values().cloned()),
+            Value::Object(object) => Box::new(object.entries().into_iter()),
             other => {
                 let name = match other {
                     Value::Duration(_) => "Duration".to_owned(),

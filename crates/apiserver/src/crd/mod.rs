@@ -24,6 +24,7 @@ use crate::schema::Schema;
 use crate::selector::CustomFields;
 use crate::table::CustomColumns;
 
+pub(crate) use names::is_settled;
 pub use names::{accept_names, establish};
 pub use scale::validate_scale;
 pub use validate::{validate, validate_status, validate_update};
@@ -56,6 +57,10 @@ pub struct Crd {
     pub versions: Vec<Version>,
     pub conversion: Conversion,
     pub established: bool,
+    /// Whether it is on its way out: what is there may be deleted, and nothing new comes.
+    pub terminating: bool,
+    /// The store's revision from which on objects were written under this very definition.
+    pub since: u64,
     /// The definition as it was read, for the OpenAPI documents.
     pub source: Value,
 }
@@ -119,8 +124,15 @@ impl Crd {
                 .collect(),
             conversion,
             established: names::is_true(crd, "Established"),
+            terminating: names::is_true(crd, "Terminating"),
+            since: u64::MAX,
             source: json!({"spec": crd["spec"].clone()}),
         }
+    }
+
+    /// The name of the definition itself.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.names.plural, self.group)
     }
 
     /// The version that is stored.

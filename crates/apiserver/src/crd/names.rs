@@ -52,6 +52,11 @@ pub fn accept_names(crd: &mut Value, others: &[Value], context: &Context) -> boo
     true
 }
 
+/// Whether a definition has all names that it wants, and is served.
+pub(crate) fn is_settled(crd: &Value) -> bool {
+    crd["spec"]["names"] == crd["status"]["acceptedNames"] && is_true(crd, "Established")
+}
+
 /// Marks a definition whose names are accepted as served. Returns whether that is news.
 pub fn establish(crd: &mut Value, context: &Context) -> bool {
     if !is_true(crd, "NamesAccepted") || is_true(crd, "Established") {

@@ -3,12 +3,15 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::depth;
 use crate::status::{Error, Result};
 
 use super::{Patched, Unknown, does_not_apply, go_kind, parse};
 
 /// A patch of more operations is refused.
 const MOST_OPERATIONS: usize = 10_000;
+/// A patch that copies more bytes of JSON than this is refused: copies of copies grow without bounds.
+const MOST_COPIED: usize = 3 * 1024 * 1024;
 const KNOWN: [&str; 4] = ["op", "path", "from", "value"];
 
 /// Applies a JSON patch.
@@ -21,8 +24,9 @@ pub fn json(current: &Value, patch: &[u8], unknown: Unknown) -> Result<Patched> 
         )));
     }
     let mut object = current.clone();
+    let mut copied = 0;
     for operation in &operations {
-        run(&mut object, operation).ok_or_else(does_not_apply)?;
+        run(&mut object, operation, &mut copied).ok_or_else(does_not_apply)?;
     }
     Ok(Patched { object, strict })
 }
@@ -71,7 +75,7 @@ fn decode(patch: &[u8], unknown: Unknown) -> Result<(Vec<Operation>, Vec<String>
 }
 
 /// Runs one operation; none if it does not fit the document. (Why not is nowhere shown.)
-fn run(document: &mut Value, operation: &Operation) -> Option<()> {
+fn run(document: &mut Value, operation: &Operation, copied: &mut usize) -> Option<()> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or(Value::Null);
     let path = || text("path");
@@ -84,12 +88,14 @@ fn run(document: &mut Value, operation: &Operation) -> Option<()> {
             add(document, path()?, moved)
         }
         "copy" => {
-            let copied = get(document, text("from")?)?;
-            add(document, path()?, copied)
+            let found = get(document, text("from")?)?;
+            *copied += depth::written_size(found);
+            let found = (*copied <= MOST_COPIED).then(|| found.clone())?;
+            add(document, path()?, found)
         }
         "test" => {
-            let found = if path()?.is_empty() { document.clone() } else { get(document, path()?)? };
-            (found == value()).then_some(())
+            let found = if path()?.is_empty() { document } else { get(document, path()?)? };
+            (found == operation.get("value").unwrap_or(&Value::Null)).then_some(())
         }
         _ => None,
     }
@@ -123,15 +129,22 @@ fn index(step: &str, length: usize) -> Option<usize> {
 }
 
 /// What is at the path. A field that is not there counts as null.
-fn get(document: &mut Value, path: &str) -> Option<Value> {
+fn get<'d>(document: &'d mut Value, path: &str) -> Option<&'d Value> {
     match parent(document, path)? {
-        (Value::Object(fields), step) => Some(fields.get(&step).cloned().unwrap_or(Value::Null)),
-        (Value::Array(items), step) => items.get(index(&step, items.len())?).cloned(),
+        (Value::Object(fields), step) => Some(fields.get(&step).unwrap_or(&Value::Null)),
+        (Value::Array(items), step) => items.get(index(&step, items.len())?),
         _ => None,
     }
 }
 
+/// Nothing gets deeper than what can be stored, at no step: values are walked, compared and dropped level by level.
+fn fits(path: &str, value: &Value) -> Option<()> {
+    let above = path.bytes().filter(|byte| *byte == b'/').count();
+    depth::at_most(value, depth::DEEPEST.checked_sub(above)?).then_some(())
+}
+
 fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    fits(path, &value)?;
     match parent(document, path)? {
         (Value::Object(fields), step) => {
             fields.insert(step, value);
@@ -158,6 +171,7 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
 }
 
 fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    fits(path, &value)?;
     if path.is_empty() {
         if !value.is_object() && !value.is_array() {
             return None;

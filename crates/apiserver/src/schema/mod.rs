@@ -6,6 +6,7 @@
 
 pub mod decode;
 pub mod default;
+pub(crate) mod depth;
 pub mod facts;
 mod gobytes;
 mod gotime;

@@ -1,10 +1,16 @@
 //! JSON as it was written: key order, repeated keys and number literals survive, which messages of the
 //! real server show and `serde_json::Value` does not keep.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Number, Value};
 
-/// How deep objects and lists may nest; what reads our store stops there, too.
+/// How deep objects and lists of a request may nest. What is stored nests less.
 const DEEPEST: usize = 128;
+/// Deeper than anything that was ever stored, and not too deep for the stack.
+const DEEPEST_STORED: usize = 512;
+/// How many repeated keys are told of, as of other findings.
+const MOST_DUPLICATES: usize = 100;
 
 /// A JSON value as it was written.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +33,16 @@ pub struct SyntaxError(String);
 impl Json {
     /// Reads a whole document.
     pub fn parse(text: &[u8]) -> Result<Json, SyntaxError> {
-        let mut reader = Reader { text, at: 0, depth: 0 };
+        Self::parse_within(text, DEEPEST)
+    }
+
+    /// Reads a document of the store, where objects may be from before there was a limit to what is stored.
+    pub(crate) fn parse_stored(text: &[u8]) -> Result<Json, SyntaxError> {
+        Self::parse_within(text, DEEPEST_STORED)
+    }
+
+    fn parse_within(text: &[u8], deepest: usize) -> Result<Json, SyntaxError> {
+        let mut reader = Reader { text, at: 0, depth: 0, deepest };
         reader.space();
         let value = reader.value()?;
         reader.space();
@@ -73,7 +88,7 @@ impl Json {
         }
     }
 
-    /// The paths of keys that are there twice, for an object that has no Go type.
+    /// The paths of keys that are there twice, for an object that has no Go type; of very many the first.
     pub fn duplicates(&self) -> Vec<String> {
         let mut found = Vec::new();
         collect_duplicates(self, "", &mut found);
@@ -124,11 +139,16 @@ fn verbatim_number(literal: &str) -> Value {
 }
 
 fn collect_duplicates(json: &Json, path: &str, found: &mut Vec<String>) {
+    if found.len() >= MOST_DUPLICATES {
+        return;
+    }
     match json {
         Json::Object(entries) => {
-            for (at, (key, value)) in entries.iter().enumerate() {
+            let mut seen = HashSet::with_capacity(entries.len());
+            for (key, value) in entries {
                 let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                if entries[..at].iter().any(|(earlier, _)| earlier == key) && !found.contains(&below) {
+                let again = !seen.insert(key.as_str());
+                if again && found.len() < MOST_DUPLICATES && !found.contains(&below) {
                     found.push(below.clone());
                 }
                 collect_duplicates(value, &below, found);
@@ -164,6 +184,7 @@ struct Reader<'a> {
     text: &'a [u8],
     at: usize,
     depth: usize,
+    deepest: usize,
 }
 
 impl Reader<'_> {
@@ -199,7 +220,7 @@ impl Reader<'_> {
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Json, SyntaxError>) -> Result<Json, SyntaxError> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > self.deepest {
             return Err(SyntaxError("exceeded max depth".to_owned()));
         }
         let value = read(self)?;

@@ -7,13 +7,16 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::call::Call;
 use super::object::{self, text};
-use super::parts::Part;
-use super::{Inner, scale, webhooks};
+use super::parts::{self, Part};
+use super::query::FieldValidation;
+use super::{Inner, creating, incoming, scale, webhooks};
 use crate::admission::{self, Attributes, Lookup, Operation, Served, policy, webhook};
 use crate::auth::identity::{User, service_account_groups, service_account_user};
 use crate::auth::rbac::{self, Decision, authorize, check_binding, check_role};
+use crate::catalog::Resource;
 use crate::cel::rights::{Account, Authority, Verdict, What};
-use crate::status::Result;
+use crate::schema::raw::Json;
+use crate::status::{Error, Result};
 use crate::store::{Key, ListQuery};
 
 const VALIDATING: &str = "admissionregistration.k8s.io/validatingwebhookconfigurations";
@@ -30,6 +33,14 @@ pub(crate) struct Write<'a> {
 
 /// Changes what is about to be written, or refuses it.
 pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Value) -> Result<()> {
+    if call.admitted {
+        return Ok(());
+    }
+    let going = call.resource.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+    if going && write.operation == Operation::Create {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Error::forbidden(&call.resource.group_resource(), write.name, why));
+    }
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, MUTATING);
     let rights = Rights { server: &call.server, user: &call.user };
@@ -39,12 +50,25 @@ pub(crate) async fn mutate(call: &mut Call, write: &Write<'_>, object: &mut Valu
         return Ok(());
     }
     let ask = |target, body| webhooks::ask(call.server.clone(), target, body);
+    let shape = creating::shape(&call.resource, write.part);
+    let again = |changed| taken_again(&shape, write, changed);
     let given = object.take();
-    let asked = webhook::mutate(&request, given, write.old, &hooks, call.server.as_ref(), ask);
+    let asked = webhook::mutate(&request, given, write.old, &hooks, call.server.as_ref(), ask, again);
     let (changed, outcome) = asked.await;
     *object = changed;
     call.warnings.extend(outcome.warnings);
     outcome.refusal.map_or(Ok(()), Err)
+}
+
+/// What a webhook returns is decoded and defaulted like what a client sends, but it is nobody's fault but the server's if
+/// that fails. It changes no more than the request may.
+fn taken_again(shape: &Resource, write: &Write<'_>, changed: Value) -> Result<Value> {
+    let decoded = incoming::object(shape, Json::from(changed), FieldValidation::Ignore, &mut Vec::new());
+    let mut object = decoded.map_err(|error| Error::internal(error.message))?;
+    if let (false, Some(old)) = (write.part.is_whole(), write.old) {
+        parts::keep_the_rest(write.part, shape, &mut object, old);
+    }
+    Ok(object)
 }
 
 /// Held from the look at what a quota leaves until what uses it is stored, so that two do not use the same.
@@ -52,6 +76,9 @@ pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
 
 /// Refuses what may not be written. `object` is nothing for a deletion. What comes back is to be held until it is stored.
 pub(crate) async fn validate(call: &mut Call, write: &Write<'_>, object: Option<&Value>) -> Result<Turn> {
+    if call.admitted {
+        return Ok(None);
+    }
     let (user, options) = (call.user.to_info(), options(call, write));
     let hooks = configurations(&call.server, VALIDATING);
     let rights = Rights { server: &call.server, user: &call.user };
@@ -107,6 +134,9 @@ async fn turn(server: &Inner, namespace: &str) -> Turn {
 
 /// A deletion is refused, but never changed.
 pub(crate) async fn delete(call: &mut Call, name: &str, current: &Value, dry_run: bool) -> Result<()> {
+    if call.admitted {
+        return Ok(());
+    }
     let write = Write { operation: Operation::Delete, part: Part::Whole, name, old: Some(current), dry_run };
     let (user, options) = (call.user.to_info(), options(call, &write));
     let rights = Rights { server: &call.server, user: &call.user };

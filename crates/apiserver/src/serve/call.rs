@@ -12,7 +12,7 @@ use super::query::Query;
 use super::respond::Reply;
 use super::{Inner, print};
 use crate::auth::User;
-use crate::catalog::Resource;
+use crate::catalog::{Custom, Resource};
 use crate::kinds::{self, Strategy};
 use crate::schema;
 use crate::status::{Error, Result};
@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// Lists and maps that the body has, but with nothing in them. Decoding drops most.
     pub(crate) empties: Vec<(String, Value)>,
+    /// Whether the request as a whole was admitted: what it does in turn is then not asked about again.
+    pub(crate) admitted: bool,
 }
 
 impl Call {
@@ -63,7 +65,7 @@ impl Call {
 
     /// As [`Call::value`], but where nothing has to be converted only these branches of it.
     pub(crate) fn branches(&self, revision: u64, body: &[u8], paths: &[Vec<String>]) -> Value {
-        if self.resource.custom.is_none() && stored_as_served(&self.resource) {
+        if self.resource.custom.is_none() && stored_as_served(&self.resource, revision) {
             return object::branches(revision, body, paths);
         }
         self.value(revision, body)
@@ -93,7 +95,7 @@ impl Call {
 
     /// One object, in the form the client asked for.
     pub(crate) fn reply(&self, code: http::StatusCode, revision: u64, body: &[u8]) -> Result<Reply> {
-        if self.accept.form == Form::Whole && stored_as_served(&self.resource) {
+        if self.accept.form == Form::Whole && stored_as_served(&self.resource, revision) {
             let mut text = Vec::with_capacity(body.len() + 128);
             object::render(&mut text, Some(self.naming()), revision, body);
             text.push(b'\n');
@@ -125,14 +127,23 @@ pub(crate) fn strategy(resource: &Resource) -> &'static Strategy {
     }
 }
 
-/// Whether the stored text can be sent as it is: no other version, no defaults to fill in on reading.
-pub(crate) fn stored_as_served(resource: &Resource) -> bool {
+/// Whether the stored text can be sent as it is: no other version, no defaults to fill in on reading, and of a custom
+/// resource nothing that its schema has lost since the object was `written`.
+pub(crate) fn stored_as_served(resource: &Resource, written: u64) -> bool {
     match &resource.custom {
-        None if defaults_on_reading(resource) => false,
-        None => kinds::convert::storage(&resource.group, &resource.kind)
-            .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version),
-        Some(custom) => !custom.crd.storage().is_some_and(|version| version.has_defaults),
+        None => builtin_as_served(resource),
+        Some(custom) => {
+            let stored = custom.crd.storage();
+            written > custom.crd.since
+                && stored.is_some_and(|stored| !stored.has_defaults && stored.name == *resource.version)
+        }
     }
+}
+
+fn builtin_as_served(resource: &Resource) -> bool {
+    !defaults_on_reading(resource)
+        && kinds::convert::storage(&resource.group, &resource.kind)
+            .is_none_or(|(group, version)| group == &*resource.group && version == &*resource.version)
 }
 
 /// Claims are stored without their first phase.
@@ -143,8 +154,11 @@ fn defaults_on_reading(resource: &Resource) -> bool {
 /// A stored object as one version of its resource shows it.
 pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: &[u8]) -> Value {
     let naming = Naming { kind: &resource.kind, api_version };
-    if stored_as_served(resource) {
+    if stored_as_served(resource, revision) {
         return object::decode(Some(naming), revision, body);
+    }
+    if let Some(custom) = &resource.custom {
+        return custom_view(custom, object::decode(Some(naming), revision, body));
     }
     match kinds::convert::storage(&resource.group, &resource.kind) {
         Some((group, version)) => {
@@ -153,26 +167,32 @@ pub(crate) fn view(resource: &Resource, api_version: &str, revision: u64, body: 
             kinds::convert::convert(group, version, &resource.kind, value, &resource.group, &resource.version)
         }
         None => {
-            if defaults_on_reading(resource) {
-                let mut value = object::decode(Some(naming), revision, body);
-                (strategy(resource).default)(&mut value);
-                return value;
-            }
-            // A default that was added to the CRD later shows on objects stored before.
             let mut value = object::decode(Some(naming), revision, body);
-            let stored = resource.custom.as_ref().and_then(|custom| custom.crd.storage());
-            if let Some(schema) = stored.and_then(|version| version.schema.as_ref()) {
-                crate::schema::default::default(schema, &mut value);
-            }
+            (strategy(resource).default)(&mut value);
             value
         }
     }
 }
 
+/// A custom resource is stored under the schema of its time: what the stored version has lost since does not show, a
+/// default that it got does, and nothing shows that the version asked for does not know.
+fn custom_view(custom: &Custom, mut value: Value) -> Value {
+    let stored = custom.crd.storage();
+    if let Some(schema) = stored.and_then(|version| version.schema.as_ref()) {
+        schema::prune::prune(schema, &mut value);
+        schema::default::default(schema, &mut value);
+    }
+    let asked = custom.version();
+    if let Some(schema) = asked.schema.as_ref().filter(|_| stored.is_none_or(|one| one.name != asked.name)) {
+        schema::prune::prune(schema, &mut value);
+    }
+    value
+}
+
 /// The text to store of an object of one version of its resource.
 pub(crate) fn store_form(resource: &Resource, object: &Value) -> Box<[u8]> {
     if resource.custom.is_none()
-        && !stored_as_served(resource)
+        && !builtin_as_served(resource)
         && let Some((group, version)) = kinds::convert::storage(&resource.group, &resource.kind)
     {
         let converted = kinds::convert::convert(

@@ -14,7 +14,7 @@ use super::{Inner, write};
 use crate::crd;
 use crate::store::{Expect, Key, ListQuery, Op};
 
-const CRDS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+pub(crate) const CRDS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 const NAMING: Naming<'static> =
     Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
 /// Holds a CRD until its objects are gone.
@@ -32,20 +32,48 @@ pub(crate) async fn after(call: &Call) {
     }
     let server = &call.server;
     if is_definition(call) {
-        for name in names(server) {
+        for name in unsettled(server, &call.info.name) {
             settle(server, &name).await;
         }
     } else if let Some(custom) = &call.resource.custom {
-        let name = format!("{}.{}", custom.crd.names.plural, custom.crd.group);
+        let name = custom.crd.full_name();
         if read(server, &name).is_some_and(|(crd, _)| is_going(&crd)) {
             settle(server, &name).await;
         }
     }
 }
 
-fn names(server: &Inner) -> Vec<String> {
+/// The definition that was written, and those that are not where they want to be: they may get a name now that another
+/// had. Of the rest, which may be many and large, nothing but this is read.
+fn unsettled(server: &Inner, written: &str) -> Vec<String> {
+    let paths: Vec<Vec<String>> = [&["metadata", "deletionTimestamp"][..], &["spec", "names"], &["status"]]
+        .iter()
+        .map(|path| path.iter().map(|&key| key.to_owned()).collect())
+        .collect();
     let found = server.store.list(&ListQuery::all(CRDS));
-    found.into_iter().flat_map(|found| found.items).map(|item| item.name.to_string()).collect()
+    let items = found.into_iter().flat_map(|found| found.items);
+    let wanting = items.filter_map(|item| {
+        let crd = object::branches(item.entry.revision, &item.entry.body, &paths);
+        let going = is_going(&crd);
+        let wants = &*item.name == written || going || !crd::is_settled(&crd);
+        wants.then(|| (!going, item.name.to_string()))
+    });
+    // What goes leaves its names to the others.
+    let mut wanting: Vec<(bool, String)> = wanting.collect();
+    wanting.sort_unstable();
+    wanting.into_iter().map(|(_, name)| name).collect()
+}
+
+/// All definitions of a group but one.
+fn others(server: &Inner, name: &str, group: &str) -> Vec<Value> {
+    let found = server.store.list(&ListQuery::all(CRDS));
+    let items = found.into_iter().flat_map(|found| found.items);
+    // A definition is named after its resource and its group.
+    let suffix = format!(".{group}");
+    items
+        .filter(|item| &*item.name != name && item.name.ends_with(&suffix))
+        .map(|item| object::of_entry(Some(NAMING), &item.entry))
+        .collect()
 }
 
 fn read(server: &Inner, name: &str) -> Option<(Value, u64)> {
@@ -68,15 +96,11 @@ async fn settle(server: &Inner, name: &str) {
                 None => return,
             }
         } else {
-            let others: Vec<Value> = names(server)
-                .iter()
-                .filter(|other| *other != name)
-                .filter_map(|other| read(server, other))
-                .map(|(crd, _)| crd)
-                .collect();
+            let others = others(server, name, text(&crd, &["spec", "group"]));
             let changed = crd::accept_names(&mut crd, &others, &server.context)
                 || crd::establish(&mut crd, &server.context);
-            if !changed {
+            // Names that are refused once more are no news.
+            if !changed || crd == before {
                 return;
             }
             own(server, &before, &mut crd);

@@ -102,6 +102,7 @@ async fn insert_once(call: &mut Call, mut object: Value, dry_run: bool) -> Resul
         return Err(Error::new(500, "", "resourceVersion should not be set on objects to be created"));
     }
     let _turn = admit::validate(call, &creation(&name, dry_run), Some(&object)).await?;
+    write::check_depth(&object, None)?;
     let key = call.key(&name);
     let body = store_form(&call.resource, &object);
     if dry_run {

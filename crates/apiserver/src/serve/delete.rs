@@ -32,9 +32,30 @@ struct Options {
     revision: Option<String>,
     propagation: Option<String>,
     orphan_dependents: Option<bool>,
-    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
-    orphan_by_default: bool,
+    dependents: Dependents,
     dry_run: bool,
+}
+
+/// What becomes of an object's dependents when nobody says anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Dependents {
+    #[default]
+    Delete,
+    /// Kinds that were there before garbage collection leave their dependents alone unless told otherwise.
+    Orphan,
+    /// Events have none, whatever is said: nobody would ever take away a finalizer that waits for them.
+    None,
+}
+
+impl Dependents {
+    fn of(call: &Call) -> Self {
+        match &*call.resource.storage {
+            _ if call.resource.custom.is_some() => Dependents::Delete,
+            "batch/jobs" | "/replicationcontrollers" => Dependents::Orphan,
+            "/events" | "events.k8s.io/events" => Dependents::None,
+            _ => Dependents::Delete,
+        }
+    }
 }
 
 impl Options {
@@ -45,7 +66,7 @@ impl Options {
             options.dry_run = call.query.dry_run("DeleteOptions")?;
             options.grace = call.query.number("gracePeriodSeconds")?;
             options.propagation = call.query.text("propagationPolicy").map(str::to_owned);
-            options.orphan_dependents = call.query.text("orphanDependents").map(|value| value == "true");
+            options.orphan_dependents = call.query.switch("orphanDependents");
         } else {
             let json = incoming::parse(&call.headers, body, "v1", "DeleteOptions").map_err(|error| {
                 match error.code {
@@ -59,9 +80,9 @@ impl Options {
             options.read(json)?;
         }
         options.validate()?;
-        options.orphan_by_default =
-            matches!(&*call.resource.storage, "batch/jobs" | "/replicationcontrollers")
-                && call.resource.custom.is_none();
+        options.dependents = Dependents::of(call);
+        // Less than nothing is a moment.
+        options.grace = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
         Ok(options)
     }
 
@@ -119,11 +140,17 @@ impl Options {
     /// The finalizers an object gets for its dependents' sake, in place of those it had.
     fn dependents_finalizers(&self, object: &Value) -> Option<Vec<Value>> {
         let has = |name: &str| finalizers(object).any(|one| one == name);
+        let waiting = || finalizers(object).find(|one| [ORPHAN, FOREGROUND].contains(one));
         let (orphan, foreground) = match (self.propagation.as_deref(), self.orphan_dependents) {
+            _ if self.dependents == Dependents::None => (false, false),
             (Some("Orphan"), _) | (None, Some(true)) => (true, false),
             (Some("Foreground"), _) => (false, true),
             (Some(_), _) | (None, Some(false)) => (false, false),
-            (None, None) => (has(ORPHAN) || self.orphan_by_default, has(FOREGROUND) && !has(ORPHAN)),
+            // What was asked for before stays; only then does the kind have a say.
+            (None, None) => match waiting() {
+                Some(before) => (before == ORPHAN, before == FOREGROUND),
+                None => (self.dependents == Dependents::Orphan, false),
+            },
         };
         if orphan == has(ORPHAN) && foreground == has(FOREGROUND) {
             return None;
@@ -327,8 +354,9 @@ fn grace_period(call: &Call, options: &Options, current: &Value) -> i64 {
     if text(current, &["spec", "nodeName"]).is_empty() || matches!(phase, "Failed" | "Succeeded") {
         return 0;
     }
-    let wanted = options.grace.filter(|grace| *grace >= 0);
-    let wanted = wanted.or_else(|| current["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30);
+    let wanted = options.grace.or_else(|| current["spec"]["terminationGracePeriodSeconds"].as_i64());
+    // A pod may have less than nothing from a time when that was not looked at.
+    let wanted = wanted.map_or(30, |seconds| if seconds < 0 { 1 } else { seconds });
     // A deletion that is under way can only be hastened.
     match current["metadata"]["deletionGracePeriodSeconds"].as_i64() {
         Some(running) if !text(current, &["metadata", "deletionTimestamp"]).is_empty() => wanted.min(running),

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -12,7 +13,7 @@ use super::object::{of_entry, text};
 use super::parts::Part;
 use super::respond::{Reply, success};
 use super::write::Managed;
-use super::{incoming, update};
+use super::{creating, update};
 use crate::selector::LabelSelector;
 use crate::status::{Error, GroupResource, Result};
 use crate::store::ListQuery;
@@ -22,7 +23,7 @@ const MOST_DISRUPTED: usize = 2000;
 const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 pub(crate) async fn evict(call: &mut Call, body: Bytes) -> Result<Reply> {
-    let eviction = incoming::parse(&call.headers, &body, "policy/v1", "Eviction")?.into_value();
+    let eviction = creating::read(call, Part::Eviction, &body).await?;
     let name = call.info.name.clone();
     if text(&eviction, &["metadata", "name"]) != name {
         return Err(Error::bad_request("name in URL does not match name in Eviction object"));
@@ -32,6 +33,7 @@ pub(crate) async fn evict(call: &mut Call, body: Bytes) -> Result<Reply> {
         _ => json!({}),
     };
     let dry_run = dry_run(call, &mut options)?;
+    creating::admit(call, Part::Eviction, &eviction).await?;
     let entry = call.entry(&name)?;
     let pod = call.value(entry.revision, &entry.body);
     let bound_by_user = !options["preconditions"]["resourceVersion"].is_null();
@@ -43,10 +45,12 @@ pub(crate) async fn evict(call: &mut Call, body: Bytes) -> Result<Reply> {
     if judged == Judged::AsSeen && !bound_by_user {
         options["preconditions"]["resourceVersion"] = entry.revision.to_string().into();
     }
+    call.admitted = true;
     if !dry_run {
         mark(call, &name, &mut options).await?;
     }
     let body = serde_json::to_vec(&options).expect("a value can be written");
+    call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     super::delete::delete(call, body.into()).await?;
     Ok(success(StatusCode::CREATED))
 }

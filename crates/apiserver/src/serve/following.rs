@@ -108,10 +108,11 @@ impl Following {
                 Change::Put(name, revision, body) => {
                     let naming =
                         Naming { kind: "CustomResourceDefinition", api_version: "apiextensions.k8s.io/v1" };
-                    let crd = Crd::parse(
-                        &object::decode(Some(naming), revision, body),
-                        Some(incoming::object_meta()),
-                    );
+                    let Some(crd) = read(Some(naming), name, revision, body) else { return };
+                    let mut crd = Crd::parse(&crd, Some(incoming::object_meta()));
+                    // A new status changes nothing about the objects.
+                    let same = served.get(name).filter(|before| before.source == crd.source);
+                    crd.since = same.map_or(revision, |before| before.since);
                     match crd.established {
                         true => served.insert(name.to_owned(), Arc::new(crd)),
                         false => served.remove(name),
@@ -136,7 +137,12 @@ impl Following {
                         listed.iter().map(|item| (&*item.namespace, &*item.name)).collect();
                     rules.retain(kind, |namespace, name| listed.contains(&(namespace, name)));
                 }
-                Change::Put(_, revision, body) => rules.apply(kind, &named(kind, revision, body)),
+                Change::Put(name, revision, body) => {
+                    let naming = Naming { kind, api_version: "rbac.authorization.k8s.io/v1" };
+                    if let Some(rule) = read(Some(naming), name, revision, body) {
+                        rules.apply(kind, &rule);
+                    }
+                }
                 Change::Gone(namespace, name) => rules.remove(kind, namespace, name),
             }
         });
@@ -149,7 +155,9 @@ impl Following {
             match change {
                 Change::Reset(_) => policies.clear(kind),
                 Change::Put(name, revision, body) => {
-                    policies.put(kind, name, object::decode(None, revision, body));
+                    if let Some(policy) = read(None, name, revision, body) {
+                        policies.put(kind, name, policy);
+                    }
                 }
                 Change::Gone(_, name) => policies.remove(kind, name),
             }
@@ -157,8 +165,10 @@ impl Following {
     }
 }
 
-fn named(kind: &str, revision: u64, body: &[u8]) -> Value {
-    object::decode(Some(Naming { kind, api_version: "rbac.authorization.k8s.io/v1" }), revision, body)
+/// One object that cannot be read must not keep the server from starting.
+fn read(naming: Option<Naming<'_>>, name: &str, revision: u64, body: &[u8]) -> Option<Value> {
+    let read = object::try_decode(naming, revision, body);
+    read.map_err(|error| tracing::error!(%error, name, "a stored object cannot be read; delete it")).ok()
 }
 
 enum Change<'a> {

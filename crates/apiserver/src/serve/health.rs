@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Inner;
 use super::query::Query;
 use super::respond::body;
+use crate::store::Health;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -96,16 +97,44 @@ pub(crate) fn serve(server: &Inner, path: &str, query: &Query) -> Option<Respons
         }
         _ => return None,
     };
-    let plain = |text: String| body(StatusCode::OK, "text/plain; charset=utf-8", text);
     const CHECKS: [&str; 2] = ["ping", "store"];
+    let reason = failure(&server.store.health());
+    let fault = |name: &str| if name == "store" { reason.as_deref() } else { None };
+    let plain = |code, text: String| Some(body(code, "text/plain; charset=utf-8", text));
     match single {
-        Some(single) if CHECKS.contains(&single) => Some(plain("ok".to_owned())),
-        Some(_) => None,
-        None if query.flag("verbose") => {
-            let lines: String = CHECKS.iter().map(|name| format!("[+]{name} ok\n")).collect();
-            Some(plain(format!("{lines}{check} check passed\n")))
+        Some(single) if !CHECKS.contains(&single) => None,
+        Some(single) => match fault(single) {
+            None => plain(StatusCode::OK, "ok".to_owned()),
+            Some(why) => plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("internal server error: {single} check failed: {why}\n"),
+            ),
+        },
+        None => {
+            let line = |name: &&str| match fault(name) {
+                None => format!("[+]{name} ok\n"),
+                Some(why) => format!("[-]{name} failed: {why}\n"),
+            };
+            let lines: String = CHECKS.iter().map(line).collect();
+            if reason.is_some() {
+                return plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{check} check failed\n"));
+            }
+            let said = if query.flag("verbose") {
+                format!("{lines}{check} check passed\n")
+            } else {
+                "ok".to_owned()
+            };
+            plain(StatusCode::OK, said)
         }
-        None => Some(plain("ok".to_owned())),
+    }
+}
+
+/// Why a store takes no writes; nothing if it does.
+fn failure(health: &Health) -> Option<String> {
+    match health {
+        Health::Good => None,
+        Health::Failed(cause) => Some(format!("its file cannot be written: {cause}")),
+        Health::Closed => Some("it is closed".to_owned()),
     }
 }
 
@@ -116,4 +145,16 @@ fn version() -> Vec<u8> {
     let release = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     version["gitVersion"] = format!("{release}+koinon").into();
     serde_json::to_vec(&version).expect("a value can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_takes_no_writes_has_a_reason() {
+        let full: crate::store::Cause = std::sync::Arc::new(std::io::Error::other("disk full"));
+        assert_eq!(failure(&Health::Failed(full)).unwrap(), "its file cannot be written: disk full");
+        assert_eq!(failure(&Health::Good), None);
+    }
 }

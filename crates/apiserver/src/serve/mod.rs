@@ -15,6 +15,7 @@ mod bootstrap;
 mod call;
 mod crds;
 mod create;
+mod creating;
 mod delete;
 mod discovery;
 mod eviction;
@@ -70,7 +71,7 @@ use crate::admission::policy::Policies;
 use crate::auth::pki::Authority;
 use crate::auth::rbac::{self, Attributes};
 use crate::auth::{User, identity, impersonate, token};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Resource};
 use crate::context::Context;
 use crate::status::{Error, Result};
 use crate::store::{self, Store};
@@ -141,6 +142,7 @@ impl Server {
             None => Store::in_memory(options.history, &context),
         };
         bootstrap::fill(&store, &context, &options).await;
+        services::sweep(&store).await;
         let following = following::Following::new(&store);
         let inner = Inner {
             services: services::Allocator::default(),
@@ -192,7 +194,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
     info.select(query.text("fieldSelector"));
     let for_errors = Accept::negotiate(&parts.headers, pretty(&parts.headers, &query)).unwrap_or(PLAIN);
     let inner = server.0.clone();
-    let (verb, resource) = (info.verb, info.resource.clone());
+    let (verb, resource) = (info.verb, inner.counted_as(&info));
     // A fault of ours ends one request, with an answer and a trace in the log, not the connection.
     let served = AssertUnwindSafe(inner.clone().serve(parts, info, query, body)).catch_unwind().await;
     let response = match served {
@@ -204,7 +206,7 @@ async fn handle(State(server): State<Server>, request: Request) -> Response {
             &[],
         ),
     };
-    inner.metrics.request(verb, &resource, response.status().as_u16());
+    inner.metrics.request(verb, resource.as_ref().map_or("", |one| &*one.plural), response.status().as_u16());
     response
 }
 
@@ -242,6 +244,7 @@ impl Inner {
             headers: parts.headers,
             warnings: Vec::new(),
             empties: Vec::new(),
+            admitted: false,
             info,
             query,
             accept,
@@ -285,6 +288,14 @@ impl Inner {
 
     pub(crate) fn catalog(&self) -> Catalog {
         self.following.catalog()
+    }
+
+    /// The resource that a request counts for: only one that there is, or anybody could fill the memory with names.
+    fn counted_as(&self, info: &Info) -> Option<Arc<Resource>> {
+        if !info.resource_path {
+            return None;
+        }
+        self.catalog().resource(&info.group, &info.version, &info.resource)
     }
 }
 
@@ -401,7 +412,7 @@ async fn whole(call: &mut Call, verb: &str, body: Body) -> Result<Reply> {
         "list" => read::list(call).await?,
         "create" if &*call.resource.storage == "/bindings" => {
             let body = incoming::read_body(body).await?;
-            subresources::bind_named(call, body).await?
+            creating::bind_named(call, body).await?
         }
         "create" => create::create(call, incoming::read_body(body).await?).await?,
         "update" => update::put(call, Part::Whole, incoming::read_body(body).await?).await?,

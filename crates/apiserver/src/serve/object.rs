@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::raw::{Json, SyntaxError};
 use crate::selector::pick;
 use crate::store::Entry;
 
@@ -68,16 +69,26 @@ pub(super) fn render(out: &mut Vec<u8>, naming: Option<Naming<'_>>, revision: u6
 
 /// The object as a value.
 pub(super) fn decode(naming: Option<Naming<'_>>, revision: u64, body: &[u8]) -> Value {
+    try_decode(naming, revision, body).expect("the store holds what encode wrote")
+}
+
+/// The object as a value, where one that cannot be read must not keep the others from being read.
+pub(super) fn try_decode(
+    naming: Option<Naming<'_>>,
+    revision: u64,
+    body: &[u8],
+) -> Result<Value, SyntaxError> {
     let mut text = Vec::with_capacity(body.len() + 128);
     render(&mut text, naming, revision, body);
-    serde_json::from_slice(&text).expect("the store holds what encode wrote")
+    // What was stored before its depth was limited may be deeper than serde reads.
+    serde_json::from_slice(&text).or_else(|_| Json::parse_stored(&text).map(Json::into_verbatim_value))
 }
 
 /// A few branches of the object.
 pub(super) fn branches(revision: u64, body: &[u8], paths: &[Vec<String>]) -> Value {
     let mut text = Vec::with_capacity(body.len() + 128);
     render(&mut text, None, revision, body);
-    pick(&text, paths).expect("the store holds what encode wrote")
+    pick(&text, paths).unwrap_or_else(|_| decode(None, revision, body))
 }
 
 /// The object of a store entry, as it is at the entry's own revision.
@@ -122,6 +133,12 @@ mod tests {
         let mut expected = object;
         expected["metadata"]["resourceVersion"] = "7".into();
         assert_eq!(back, expected);
+        let mut deep = json!("leaf");
+        for _ in 0..140 {
+            deep = json!({"a": deep});
+        }
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "9"}, "spec": deep});
+        assert_eq!(decode(None, 9, &encode(&object)), object, "stored before there was a limit");
         let bare = decode(None, 8, &encode(&json!({"metadata": {}})));
         assert_eq!(bare, json!({"metadata": {"resourceVersion": "8"}}));
     }

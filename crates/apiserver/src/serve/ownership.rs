@@ -134,7 +134,7 @@ fn reset_fields(resource: &Resource, part: Part) -> FieldSet {
         Part::Binding => FieldSet::new(),
         Part::Status if resource.custom.is_some() => FieldSet::of(&["spec", "metadata"]),
         _ if &*resource.kind == "Deployment" => FieldSet::of(&["spec", "metadata.labels"]),
-        Part::PodSpec => FieldSet::of(&["status"]),
+        Part::EphemeralContainers | Part::Resize => FieldSet::of(&["status"]),
         _ => FieldSet::of(&["spec"]),
     }
 }

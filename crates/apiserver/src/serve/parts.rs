@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::object::metadata;
 use crate::catalog::Resource;
+use crate::kinds::pods::parts::{with_ephemeral_containers, with_resources};
+use crate::kinds::walk::{map_mut, object_mut};
 
 /// What of an object a request writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +16,18 @@ pub(crate) enum Part {
     Finalize,
     /// The approval conditions of a certificate signing request.
     Approval,
-    /// Ephemeral containers or resources of a pod.
-    PodSpec,
+    /// The containers by which somebody looks into a pod.
+    EphemeralContainers,
+    /// The resources of a pod and of its containers.
+    Resize,
     /// The number of replicas, wherever the kind keeps it.
     Scale,
     /// A pod's node.
     Binding,
+    /// Nothing of the pod itself: it is asked to go.
+    Eviction,
+    /// Nothing of the service account itself.
+    Token,
 }
 
 impl Part {
@@ -29,7 +37,8 @@ impl Part {
             "status" => Part::Status,
             "finalize" => Part::Finalize,
             "approval" => Part::Approval,
-            "ephemeralcontainers" | "resize" => Part::PodSpec,
+            "ephemeralcontainers" => Part::EphemeralContainers,
+            "resize" => Part::Resize,
             _ => return None,
         })
     }
@@ -41,9 +50,12 @@ impl Part {
             Part::Status => "status",
             Part::Finalize => "finalize",
             Part::Approval => "approval",
-            Part::PodSpec => "ephemeralcontainers",
+            Part::EphemeralContainers => "ephemeralcontainers",
+            Part::Resize => "resize",
             Part::Scale => "scale",
             Part::Binding => "binding",
+            Part::Eviction => "eviction",
+            Part::Token => "token",
         }
     }
 
@@ -51,16 +63,37 @@ impl Part {
     pub(crate) fn is_whole(self) -> bool {
         matches!(self, Part::Whole | Part::Scale)
     }
+
+    /// Whether a write of it changes what is wanted.
+    pub(crate) fn has_generation(self) -> bool {
+        self.is_whole() || matches!(self, Part::EphemeralContainers | Part::Resize)
+    }
 }
 
 /// Puts back all that a write of `part` may not touch.
 pub(crate) fn keep_the_rest(part: Part, resource: &Resource, new: &mut Value, current: &Value) {
     match part {
         // The new object was made from the current one: there is nothing to put back.
-        Part::Whole | Part::Scale | Part::Binding => {}
+        Part::Whole | Part::Scale | Part::Binding | Part::Eviction | Part::Token => {}
         Part::Status => keep_all_but(new, current, &["status"], status_metadata(resource)),
-        Part::Approval => keep_all_but(new, current, &["status"], Metadata::Writable),
-        Part::PodSpec => keep_all_but(new, current, &["spec"], Metadata::Writable),
+        Part::Approval => {
+            let conditions = new["status"].get("conditions").cloned();
+            keep_all_but(new, current, &[], Metadata::Writable);
+            let status = object_mut(new, "status");
+            match conditions {
+                Some(conditions) => map_mut(status).insert("conditions".into(), conditions),
+                None => map_mut(status).remove("conditions"),
+            };
+        }
+        Part::EphemeralContainers => {
+            let kept = with_ephemeral_containers(new, current);
+            keep_all_but(new, &kept, &[], Metadata::Fixed);
+        }
+        Part::Resize => {
+            if let Some(kept) = with_resources(new, current) {
+                keep_all_but(new, &kept, &[], Metadata::Fixed);
+            }
+        }
         Part::Finalize => {
             let finalizers = new["spec"].get("finalizers").cloned();
             keep_all_but(new, current, &[], Metadata::Writable);

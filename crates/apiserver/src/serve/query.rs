@@ -33,9 +33,14 @@ impl Query {
         self.get(key).filter(|value| !value.is_empty())
     }
 
-    /// Kubernetes takes any value but `false` and `0` for yes, an empty one too.
+    /// Kubernetes takes any value but `false`, however it is written, and `0` for yes, an empty one too.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| !matches!(value, "false" | "0"))
+        self.switch(key).unwrap_or(false)
+    }
+
+    /// The same where not to say anything means something else than no.
+    pub(crate) fn switch(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>> {

@@ -63,7 +63,7 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
     } else {
         call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item))
     };
-    let found = found.map_err(|error| read_error(error, asked.continued))?;
+    let found = found.map_err(|error| read_error(error, call.query.text("continue")))?;
     let mut metadata = page(&found, &asked, namespace.is_some(), selection.is_everything());
     // A list without a Go type says that there is no more.
     if call.resource.custom.is_some() && call.accept.form == Form::Whole && metadata.get("continue").is_none()
@@ -74,7 +74,8 @@ pub(crate) async fn list(call: &Call) -> Result<Reply> {
 }
 
 fn reply(call: &Call, items: &[Item], metadata: Value) -> Result<Reply> {
-    if call.accept.form == Form::Whole && stored_as_served(&call.resource) {
+    let as_served = |item: &Item| stored_as_served(&call.resource, item.entry.revision);
+    if call.accept.form == Form::Whole && items.iter().all(as_served) {
         return Ok(Reply::Text(StatusCode::OK, whole(call, items, &metadata)));
     }
     let values =
@@ -142,7 +143,6 @@ struct Asked {
     at: At,
     limit: Option<usize>,
     start: Option<(String, String)>,
-    continued: bool,
 }
 
 impl Asked {
@@ -161,7 +161,6 @@ impl Asked {
                 at: revision.map_or(At::Latest, At::Exact),
                 limit: limit.filter(|_| given != Some("0")),
                 start: Some(start),
-                continued: true,
             });
         }
         let at = match (given, query.text("resourceVersionMatch")) {
@@ -173,7 +172,7 @@ impl Asked {
         };
         // A list that any state will do for comes from memory on a stock server, which then ignores the limit.
         let limit = limit.filter(|_| given != Some("0"));
-        Ok(Asked { at, limit, start: None, continued: false })
+        Ok(Asked { at, limit, start: None })
     }
 
     fn resume(call: &Call, token: &str) -> Result<(Option<u64>, (String, String))> {
@@ -263,18 +262,28 @@ pub(crate) fn too_new(wanted: u64, current: u64) -> Error {
     error
 }
 
-fn read_error(error: ReadError, continued: bool) -> Error {
-    match error {
-        ReadError::Future { current } => too_new(current + 1, current),
-        ReadError::Compacted { .. } if continued => Error::gone(
+fn read_error(error: ReadError, token: Option<&str>) -> Error {
+    match (error, token) {
+        (ReadError::Future { current }, _) => too_new(current + 1, current),
+        (ReadError::Compacted { .. }, Some(token)) => Error::gone(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list \
              without the continue parameter, or use the continue token in this response to retrieve the remainder of \
              the results. Continuing with the provided token results in an inconsistent list - objects that were \
              created, modified, or deleted between the time the first chunk was returned and now may show up in the \
              list.",
-        ),
-        ReadError::Compacted { .. } => Error::gone("The resourceVersion for the provided list is too old."),
+        )
+        .with_continue(unsteady(token)),
+        (ReadError::Compacted { .. }, None) => Error::gone("The resourceVersion for the provided list is too old."),
     }
+}
+
+/// A token to go on with where another one ended, in whatever state the store is then.
+fn unsteady(token: &str) -> Option<String> {
+    let engine = &base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let text = engine.decode(token.trim_end_matches('=')).ok()?;
+    let token: Continue = serde_json::from_slice(&text).ok()?;
+    let token = serde_json::to_vec(&Continue { rv: -1, ..token }).ok()?;
+    Some(engine.encode(token))
 }
 
 fn go_base64_error(text: &str, error: &base64::DecodeError) -> String {

@@ -18,7 +18,7 @@ use crate::field;
 use crate::kinds::core::init_service_families;
 use crate::names;
 use crate::status::{Error, Result};
-use crate::store::{Expect, Key, ListQuery, Op};
+use crate::store::{Expect, Item, Key, ListQuery, Op, Store};
 
 const SERVICES: &str = "/services";
 const ADDRESSES: &str = "networking.k8s.io/ipaddresses";
@@ -118,6 +118,37 @@ pub(crate) fn release(call: &Call, service: &Value) -> Vec<Op> {
 fn release_address(call: &Call, address: &str) -> Option<Op> {
     let key = Key::new(ADDRESSES, "", address);
     call.server.store.get(&key).map(|_| Op::Delete { key, revision: None })
+}
+
+/// Frees the addresses that are recorded for Services which do not have them, whatever happened to those.
+pub(crate) async fn sweep(store: &Store) {
+    let Ok(found) = store.list(&ListQuery::all(ADDRESSES)) else { return };
+    let stale: Vec<Op> = found.items.iter().filter(|item| is_stale(store, item)).map(free).collect();
+    if stale.is_empty() {
+        return;
+    }
+    tracing::info!(count = stale.len(), "addresses of Services that are gone are free again");
+    if let Err(error) = store.commit(stale).await {
+        tracing::error!(%error, "addresses of Services that are gone could not be freed");
+    }
+}
+
+fn free(item: &Item) -> Op {
+    Op::Delete { key: Key::new(ADDRESSES, "", item.name.clone()), revision: Some(item.entry.revision) }
+}
+
+fn is_stale(store: &Store, item: &Item) -> bool {
+    let address = object::of_entry(None, &item.entry);
+    let parent = &address["spec"]["parentRef"];
+    // Others may keep addresses of their own here.
+    if address["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] != "ipallocator.k8s.io"
+        || (text(parent, &["group"]), text(parent, &["resource"])) != ("", "services")
+    {
+        return false;
+    }
+    let service = Key::new(SERVICES, text(parent, &["namespace"]), text(parent, &["name"]));
+    let service = store.get(&service).map(|entry| object::of_entry(None, &entry));
+    !service.is_some_and(|service| taken_addresses(&service).contains(&*item.name))
 }
 
 fn taken_addresses(service: &Value) -> BTreeSet<String> {

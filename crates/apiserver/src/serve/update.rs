@@ -16,6 +16,7 @@ use crate::admission::Operation;
 use crate::apply;
 use crate::catalog::Resource;
 use crate::field;
+use crate::kinds::other::certificates;
 use crate::kinds::warnings::{Seen, deduplicate_owners};
 use crate::kinds::{Generation, Strategy};
 use crate::status::{Error, Result};
@@ -136,6 +137,7 @@ pub(crate) async fn modify(
         warn::of_write(call, part, &new, Some(&current));
         apply::keep_times(&current, &mut new);
         let _turn = admit::validate(call, &write, Some(&new)).await?;
+        write::check_depth(&new, Some(&current))?;
         let body = store_form(&call.resource, &new);
         let key = call.key(name);
         let finished = deletion_finished(&call.resource.kind, &new, &current);
@@ -143,17 +145,15 @@ pub(crate) async fn modify(
             return Ok(Stored { revision: entry.revision, body });
         }
         let labels = write::labels(&new);
-        let mut ops = if finished {
-            vec![Op::Delete { key: key.clone(), revision: Some(entry.revision) }]
+        let mut ops = Vec::new();
+        if finished {
+            ops.push(Op::Delete { key, revision: Some(entry.revision) });
+            // What was allocated for it a moment ago is not stored, and what it had is free.
+            ops.extend(services::release(call, &current));
         } else {
-            vec![Op::Put {
-                key: key.clone(),
-                expect: Expect::Revision(entry.revision),
-                body: body.clone(),
-                labels,
-            }]
-        };
-        ops.append(&mut allocation.ops);
+            ops.push(Op::Put { key, expect: Expect::Revision(entry.revision), body: body.clone(), labels });
+            ops.append(&mut allocation.ops);
+        }
         match call.server.store.commit(ops).await {
             Ok(committed) => {
                 // What is gone is shown as it was sent.
@@ -245,12 +245,23 @@ fn prepare(call: &Call, part: Part, new: &mut Value, current: &Value) {
             (strategy.prepare_update)(new, current);
         }
     }
-    if part == Part::Status && &*call.resource.storage == "/pods" {
-        crate::kinds::pods::prepare_pod_status(new, current);
+    match (part, &*call.resource.storage) {
+        (Part::Status, "/pods") => crate::kinds::pods::prepare_pod_status(new, current),
+        (Part::Status, "certificates.k8s.io/certificatesigningrequests") => {
+            certificates::prepare_status(new, current, &call.server.context.now_seconds());
+        }
+        (Part::Approval, _) => {
+            certificates::prepare_approval(new, current, &call.server.context.now_seconds());
+        }
+        // Whoever had a say meanwhile had none in the rest.
+        (Part::EphemeralContainers | Part::Resize, _) => {
+            parts::keep_the_rest(part, &call.resource, new, current);
+        }
+        _ => {}
     }
     let old = &current["metadata"];
     let generation = old["generation"].as_i64().unwrap_or(0);
-    let changed = part.is_whole() && generation_changed(strategy, new, current);
+    let changed = part.has_generation() && generation_changed(strategy, new, current);
     let metadata = metadata(new);
     for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let missing = metadata.get(key).is_none_or(Value::is_null);

@@ -26,7 +26,8 @@ pub(crate) fn of_write(call: &mut Call, part: Part, new: &Value, old: Option<&Va
         }
         Part::Whole | Part::Scale => warnings::warnings(group, kind, new, old),
         Part::Status => warnings::status_warnings(group, kind, new),
-        Part::Finalize | Part::Approval | Part::PodSpec | Part::Binding => Vec::new(),
+        // The others have nothing to say.
+        _ => Vec::new(),
     };
     call.warnings.extend(said);
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -18,7 +19,7 @@ use super::accept::{Encoding, Form};
 use super::call::{Call, stored_as_served};
 use super::respond::Reply;
 use super::select::Selection;
-use super::{object, print, read};
+use super::{crds, object, print, read};
 use crate::field;
 use crate::protobuf;
 use crate::status::{Error, Result};
@@ -29,6 +30,8 @@ use crate::table::{self, Column, Include, MetaVersion, Printer};
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long a watch lives when the client does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Longer is as long as anybody waits, and no moment that can be named.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Where a watch starts.
 struct Start {
@@ -46,22 +49,31 @@ pub(crate) fn watch(call: Call) -> Result<Reply> {
     let start = Start::parse(&call)?;
     let timeout = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
     let timeout = timeout.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds as u64));
-    let current = call.server.store.revision();
-    if let Some(wanted) = start.from.filter(|wanted| *wanted > current) {
-        return Err(read::too_new(wanted, current));
+    let timeout = timeout.min(LONGEST_TIMEOUT);
+    let framed = call.accept.encoding == Encoding::Protobuf;
+    if framed && !protobuf::knows(&call.api_version, &call.resource.kind) {
+        return Err(Error::not_acceptable("this kind has no protobuf form: accept application/json as well"));
     }
+    let current = call.server.store.revision();
     let (initial, from) = if start.initial {
+        if let Some(wanted) = start.from.filter(|wanted| *wanted > current) {
+            return Ok(told(&call, &read::too_new(wanted, current)));
+        }
         let (items, revision) = initial_events(&call, &selection)?;
         (items, revision)
     } else {
         (VecDeque::new(), start.from.unwrap_or(current))
     };
-    let cursor = call.server.store.watch(&call.resource.storage, from).map_err(gone)?;
+    // Who asks for what comes after a state that is not reached yet waits for it in silence.
+    let cursor = match call.server.store.watch(&call.resource.storage, from.min(current)) {
+        Ok(cursor) => cursor,
+        Err(error) => return Ok(told(&call, &gone(error, from))),
+    };
+    let definition = match &call.resource.custom {
+        Some(_) => Some(call.server.store.watch(crds::CRDS, current).map_err(Error::internal)?),
+        None => None,
+    };
     let include = print::include(&call)?;
-    let framed = call.accept.encoding == Encoding::Protobuf;
-    if framed && !protobuf::knows(&call.api_version, &call.resource.kind) {
-        return Err(Error::not_acceptable("this kind has no protobuf form: accept application/json as well"));
-    }
     let media = if framed { protobuf::WATCH_MEDIA_TYPE } else { "application/json" };
     let now = Instant::now();
     let mut stream = Stream {
@@ -76,6 +88,8 @@ pub(crate) fn watch(call: Call) -> Result<Reply> {
         call,
         selection,
         cursor,
+        after: from,
+        definition,
     };
     if start.initial_end {
         let bookmark = stream.bookmark(from, true);
@@ -126,10 +140,22 @@ impl Start {
     }
 }
 
-fn gone(error: ReadError) -> Error {
+/// A watch that cannot start is told so in its stream, like one that cannot go on: that is where clients look for it.
+fn told(call: &Call, error: &Error) -> Reply {
+    let status = error.to_status();
+    let (media, body) = if call.accept.encoding == Encoding::Protobuf {
+        let frame = protobuf::watch_frame("ERROR", "v1", "Status", &status).unwrap_or_default();
+        (protobuf::WATCH_MEDIA_TYPE, frame)
+    } else {
+        ("application/json", format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n").into_bytes())
+    };
+    Reply::Raw(super::respond::body(StatusCode::OK, media, body))
+}
+
+fn gone(error: ReadError, wanted: u64) -> Error {
     match error {
         ReadError::Compacted { floor } => {
-            Error::gone(format!("too old resource version: the oldest kept is {floor}"))
+            Error::gone(format!("too old resource version: {wanted} ({floor})"))
         }
         ReadError::Future { current } => read::too_new(current + 1, current),
     }
@@ -153,8 +179,8 @@ enum What {
 fn initial_events(call: &Call, selection: &Selection) -> Result<(VecDeque<Pending>, u64)> {
     let namespace = watched_namespace(call);
     let query = ListQuery { namespace, at: ListAt::Latest, ..ListQuery::all(&call.resource.storage) };
-    let found =
-        call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item)).map_err(gone)?;
+    let found = call.server.store.list_filtered(&query, &mut |item| selection.matches(call, item));
+    let found = found.map_err(|error| gone(error, 0))?;
     let pending = found.items.into_iter().map(|item| Pending {
         kind: "ADDED",
         revision: item.entry.revision,
@@ -171,6 +197,10 @@ struct Stream {
     call: Call,
     selection: Selection,
     cursor: Watch,
+    /// Nothing up to here is told, which may be in the future.
+    after: u64,
+    /// Of a custom resource: its definition, without which there is nothing to watch.
+    definition: Option<Watch>,
     pending: VecDeque<Pending>,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -191,30 +221,52 @@ impl Stream {
             if self.done {
                 return None;
             }
+            let definition = async {
+                match &mut self.definition {
+                    Some(watch) => watch.next().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 events = self.cursor.next() => self.take(events),
+                events = definition => self.take_definition(events),
                 () = sleep_until(self.deadline) => self.done = true,
                 () = sleep_until(self.next_bookmark), if self.bookmarks => {
                     self.next_bookmark += BOOKMARK_EVERY;
                     let seen = self.cursor.seen();
-                    let bookmark = self.bookmark(seen, false);
-                    self.pending.push_back(bookmark);
+                    if seen >= self.after {
+                        let bookmark = self.bookmark(seen, false);
+                        self.pending.push_back(bookmark);
+                    }
                 }
             }
+        }
+    }
+
+    fn take_definition(&mut self, events: std::result::Result<Vec<Arc<Event>>, WatchError>) {
+        let name = self.call.resource.custom.as_ref().map(|custom| custom.crd.full_name());
+        let gone = |event: &Arc<Event>| {
+            event.kind == EventKind::Deleted && name.as_deref() == Some(&*event.key.name)
+        };
+        match events {
+            Ok(events) => self.done |= events.iter().any(gone),
+            // Whoever fell behind looks again.
+            Err(_) => self.done = true,
         }
     }
 
     fn take(&mut self, events: std::result::Result<Vec<Arc<Event>>, WatchError>) {
         match events {
             Ok(events) => {
-                let selected = events.iter().filter_map(|event| self.select(event));
+                let events = events.iter().filter(|event| event.revision > self.after);
+                let selected = events.filter_map(|event| self.select(event));
                 let selected: Vec<Pending> = selected.collect();
                 self.pending.extend(selected);
             }
             Err(WatchError::Closed) => self.done = true,
             Err(WatchError::Compacted { floor }) => {
-                let error = gone(ReadError::Compacted { floor });
+                let error = gone(ReadError::Compacted { floor }, self.after);
                 let what = What::Ready(error.to_status());
                 self.pending.push_back(Pending { kind: "ERROR", revision: 0, what });
                 self.done = true;
@@ -295,7 +347,8 @@ impl Stream {
                     write(&mut out, &value);
                 }
                 What::Stored(entry)
-                    if self.call.accept.form == Form::Whole && stored_as_served(&self.call.resource) =>
+                    if self.call.accept.form == Form::Whole
+                        && stored_as_served(&self.call.resource, entry.revision) =>
                 {
                     object::render(&mut out, Some(self.call.naming()), revision, &entry.body);
                 }

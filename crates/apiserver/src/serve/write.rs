@@ -9,8 +9,9 @@ use super::parts::Part;
 use crate::auth::rbac::Attributes;
 use crate::catalog::Resource;
 use crate::field;
+use crate::kinds::pods::parts::{validate_ephemeral_containers, validate_resize};
 use crate::kinds::{self, meta};
-use crate::schema;
+use crate::schema::{self, depth};
 use crate::status::{Error, Result};
 use crate::store::{CommitError, Labels};
 
@@ -116,6 +117,12 @@ pub(crate) fn validate_update(
             errors.extend(kinds::other::metadata::validate_status(group, kind, new, current));
             errors.extend((strategy.validate_status)(new, current));
         }
+        (None, Part::Approval) => {
+            errors.extend(kinds::other::certificates::validate_approval(new, current));
+        }
+        (None, Part::EphemeralContainers) => errors.extend(validate_ephemeral_containers(new, current)),
+        (None, Part::Resize) => errors.extend(validate_resize(new, current)),
+        // Who finalizes a namespace or binds a pod changes one thing, which is checked where it is done.
         (None, _) => {}
         (Some(_), _) => {
             // Asked once more, and told once more.
@@ -238,6 +245,18 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
 pub(crate) fn labels(object: &Value) -> Labels {
     let labels = object["metadata"]["labels"].as_object();
     labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().unwrap_or(""))).collect()
+}
+
+/// Nothing is stored that is too deep to be read again. What was stored before there was a limit may still change.
+pub(crate) fn check_depth(new: &Value, current: Option<&Value>) -> Result<()> {
+    let too_deep = |object: &Value| !depth::may_be_stored(object);
+    if too_deep(new) && !current.is_some_and(too_deep) {
+        return Err(Error::bad_request(format!(
+            "exceeded max depth: at most {} objects and lists may be inside each other",
+            depth::DEEPEST
+        )));
+    }
+    Ok(())
 }
 
 /// A commit that failed for another reason than a conflict.

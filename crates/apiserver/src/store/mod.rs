@@ -98,9 +98,20 @@ struct Shared {
     published: tokio::sync::watch::Sender<Published>,
     batches: AtomicU64,
     ops: AtomicU64,
+    /// Why no more is written.
+    failure: RwLock<Option<Cause>>,
     id: String,
     /// None in memory.
     path: Option<PathBuf>,
+}
+
+/// Whether a store still takes writes.
+#[derive(Debug, Clone)]
+pub enum Health {
+    Good,
+    /// Its file could not be written.
+    Failed(Cause),
+    Closed,
 }
 
 struct Published {
@@ -203,6 +214,15 @@ impl Store {
         }
     }
 
+    /// Whether writes are taken, for who asks how the server is.
+    pub fn health(&self) -> Health {
+        let shared = &self.inner.shared;
+        if let Some(cause) = shared.failure.read().clone() {
+            return Health::Failed(cause);
+        }
+        if shared.state.read().closed { Health::Closed } else { Health::Good }
+    }
+
     /// Answers what is queued, ends watches and closes the file. Afterwards commits are refused, and the
     /// folder can be opened again. Reads still show the last state.
     pub async fn close(&self) {
@@ -221,6 +241,7 @@ impl Shared {
             published: tokio::sync::watch::Sender::new(published),
             batches: AtomicU64::new(0),
             ops: AtomicU64::new(0),
+            failure: RwLock::new(None),
             id,
             path,
         }

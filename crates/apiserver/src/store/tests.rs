@@ -147,6 +147,7 @@ async fn after_the_disk_failed_reads_go_on_and_writes_are_refused() {
     switch.set(Disk::Fails);
     let failed = store.commit(put("b", Expect::Absent)).await;
     assert!(matches!(failed, Err(CommitError::Journal(_))), "{failed:?}");
+    assert!(matches!(store.health(), super::Health::Failed(_)), "{:?}", store.health());
     switch.set(Disk::Works);
     for ops in [put("c", Expect::Absent), put("a", Expect::Absent)] {
         let refused = store.commit(ops).await;

@@ -143,7 +143,12 @@ impl Open {
         if self.failure.is_none() && !batch.changes().is_empty() {
             match self.journal.write(batch.changes(), batch.revision()) {
                 Ok(()) => shared.publish(shared.state.write(), batch),
-                Err(error) => self.failure = Some(Cause::from(Box::new(error) as Box<_>)),
+                Err(error) => {
+                    let cause = Cause::from(Box::new(error) as Box<_>);
+                    tracing::error!(error = %cause, "the journal cannot be written: no more writes until a restart");
+                    *shared.failure.write() = Some(cause.clone());
+                    self.failure = Some(cause);
+                }
             }
         }
         for (reply, answer) in answers {

@@ -33,6 +33,33 @@ pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<Value<'a>> 
     known.unwrap_or_else(|| Err(no_overload(function, args)))
 }
 
+/// How much text a function goes through: as much as the real server counts for it, and never more.
+pub(super) fn length(function: &str, args: &[Value<'_>]) -> u64 {
+    let goes_through = matches!(
+        function,
+        "matches"
+            | "contains"
+            | "find"
+            | "findAll"
+            | "split"
+            | "replace"
+            | "lowerAscii"
+            | "upperAscii"
+            | "trim"
+            | "substring"
+            | "indexOf"
+            | "lastIndexOf"
+            | "join"
+            | "_+_"
+    );
+    let text = |value: &Value<'_>| match value {
+        Value::String(text) => text.len() as u64,
+        Value::Bytes(bytes) => bytes.len() as u64,
+        _ => 0,
+    };
+    if goes_through { args.iter().map(text).sum() } else { 0 }
+}
+
 fn no_overload(function: &str, args: &[Value<'_>]) -> Error {
     match function {
         // Operators and the functions that take only texts do not tell what they got.

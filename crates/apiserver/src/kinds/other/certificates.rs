@@ -38,6 +38,46 @@ pub fn validate_approval(new: &Value, old: &Value) -> Faults {
     validate_update(new, old, Writer::Approver)
 }
 
+/// What a write to `/status` may not decide: whether a request is approved, and when conditions changed.
+pub fn prepare_status(new: &mut Value, old: &Value, now: &str) {
+    let before = list(&old["status"], "conditions");
+    for kind in ["Approved", "Denied"] {
+        let known: Vec<&Value> = before.iter().filter(|one| text(one, "type") == kind).collect();
+        let given: Vec<&mut Value> =
+            conditions_mut(new).iter_mut().filter(|one| text(one, "type") == kind).collect();
+        // Another number of them is refused later.
+        if known.len() == given.len() {
+            known.into_iter().zip(given).for_each(|(known, given)| *given = known.clone());
+        }
+    }
+    prepare_approval(new, old, now);
+}
+
+fn conditions_mut(request: &mut Value) -> &mut [Value] {
+    let conditions = request.get_mut("status").and_then(|status| status.get_mut("conditions"));
+    conditions.and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+}
+
+/// What a write to `/approval` may leave out: when conditions changed.
+pub fn prepare_approval(new: &mut Value, old: &Value, now: &str) {
+    let before = list(&old["status"], "conditions");
+    for condition in conditions_mut(new) {
+        let unset = |condition: &Value, key: &str| text(condition, key).is_empty();
+        if unset(condition, "lastUpdateTime") {
+            condition["lastUpdateTime"] = now.into();
+        }
+        if unset(condition, "lastTransitionTime") {
+            let alike = |one: &&Value| {
+                one["type"] == condition["type"]
+                    && one["status"] == condition["status"]
+                    && !unset(one, "lastTransitionTime")
+            };
+            let since = before.iter().find(alike).map(|one| one["lastTransitionTime"].clone());
+            condition["lastTransitionTime"] = since.unwrap_or_else(|| now.into());
+        }
+    }
+}
+
 /// Which part of the status a write may touch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Writer {

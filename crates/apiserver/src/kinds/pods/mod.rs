@@ -5,6 +5,7 @@
 mod containers;
 mod defaults;
 mod env;
+pub(crate) mod parts;
 mod probes;
 pub(in crate::kinds) mod resources;
 mod scheduling;

@@ -11,7 +11,7 @@ use crate::kinds::walk::{At, Faults, copy, get, is_empty, list, map_mut, object_
 use crate::kinds::{internal, meta};
 use crate::names;
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const MUTABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn validate_update(new: &Value, old: &Value) -> Faults {
@@ -66,7 +66,7 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Faults {
     faults
 }
 
-fn validate_annotations(new: &Value, old: &Value) -> Faults {
+pub(super) fn validate_annotations(new: &Value, old: &Value) -> Faults {
     let annotations = At::top(new, "metadata").child("annotations");
     let before = At::top(old, "metadata").child("annotations");
     let mut faults = Faults::new();
