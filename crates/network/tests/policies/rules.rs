@@ -1,5 +1,7 @@
 //! The rules one by one, on API servers.
 
+use koinon_network::policies::content::Content;
+use koinon_network::policies::key::PolicyKey;
 use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
@@ -214,4 +216,23 @@ async fn rules_that_see_one_cluster_are_warned_of_where_they_were_written() {
     assert!(told.contains("ingress rule 1 selects by podSelector"), "{told}");
     world.rest().await;
     assert!(world.at("a").events("prod", "shop").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_beyond_all_bounds_is_nobodys() {
+    let world = World::new(&["a", "b"]).await;
+    // Somebody writes the mark of a copy by hand: of their own policy, as the highest revision that there can be.
+    let mut stamped = acnp("web", 1);
+    let key = PolicyKey::cluster("web");
+    let says = Content::of(&serde_json::from_value(stamped.clone()).unwrap()).hash(&key);
+    stamped["metadata"]["annotations"]["koinon.dev/policy-revision"] =
+        format!("{}.0.{says}.b", u64::MAX).into();
+    world.at("b").create(ACNPS, stamped).await;
+    world.until_shows(WEB, "a=1 b=1").await;
+    world.at("a").patch(WEB, json!({"spec": {"priority": 2}})).await;
+    world.until_shows(WEB, "a=2 b=2").await;
+    world.at("b").delete(WEB).await;
+    world.until_shows(WEB, "a=- b=-").await;
+    world.until_forgotten().await;
+    world.rest().await;
 }
