@@ -258,17 +258,18 @@ impl Led {
         listed
     }
 
-    /// Of the members on a roster, those that have left, and when to look again for the others that are missing.
+    /// Of the members on a roster, those that have left, and when to look again for the others that are missing. `present` are
+    /// all that take part, and those of which it is not known whether they do.
     pub(super) fn left(
         &self,
         roster: Option<&Roster>,
-        listed: &BTreeSet<ClusterId>,
+        present: &BTreeSet<ClusterId>,
     ) -> (BTreeSet<ClusterId>, Option<Duration>) {
         let now = Instant::now();
         let mut missing = self.missing.lock();
         let on_roster = roster.map(|roster| roster.members.clone()).unwrap_or_default();
-        missing.retain(|member, _| on_roster.contains(member) && !listed.contains(member));
-        for member in on_roster.difference(listed) {
+        missing.retain(|member, _| on_roster.contains(member) && !present.contains(member));
+        for member in on_roster.difference(present) {
             missing.entry(member.clone()).or_insert(now);
         }
         let (left, later): (Vec<_>, Vec<_>) =
@@ -290,7 +291,9 @@ impl Led {
             return None;
         }
         let on_roster = census.rosters.get(me).into_iter().flat_map(|roster| &roster.members);
-        let not_listed = on_roster.filter(|member| !census.taking_part.contains(*member));
+        // Who may take part may know of something too.
+        let mut not_listed: BTreeSet<&ClusterId> = census.unsure.iter().chain(on_roster).collect();
+        not_listed.retain(|member| !census.taking_part.contains(*member));
         let theirs = |member: &ClusterId| {
             if !census.heard.contains(member) {
                 return Theirs::Unknown;
@@ -306,10 +309,11 @@ impl Led {
         Some(Pages { mine, others })
     }
 
-    pub(super) fn terms(&self) -> Terms {
+    /// What all policies of the member share, once it is known what it takes.
+    pub(super) fn terms(&self) -> Option<Terms> {
         let me = self.me().as_str();
         let waited = self.started.elapsed() >= PATIENCE;
-        Terms { accept: self.sight.accept(me), tiers: self.sight.tiers(me), waited }
+        Some(Terms { accept: self.sight.accept(me)?, tiers: self.sight.tiers(me), waited })
     }
 
     /// What the watches show of a policy.

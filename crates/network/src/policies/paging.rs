@@ -57,7 +57,10 @@ impl Led {
             return Next::Done;
         };
         let kinds = self.know_definitions(keys.keys().map(|key| key.kind)).await;
-        let terms = self.terms();
+        let Some(terms) = self.terms() else {
+            self.keep(number, keys);
+            return Next::Done;
+        };
         let mut plans = Plans::new();
         for key in keys.keys() {
             let seen = self.seen(key);
