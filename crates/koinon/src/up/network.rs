@@ -64,11 +64,8 @@ pub(super) async fn start(
     let network = Network::new(first.client.clone(), instance, options, Default::default(), clock);
     let fleet = network.fleet().clone();
     let services = Services::new(fleet.clone(), services::Options::default(), services::Metrics::default());
-    let network = network.direct(direct).feature(services).feature(Policies::new(
-        fleet,
-        Default::default(),
-        Default::default(),
-    ));
+    let policies = Policies::new(fleet, services.origins(), Default::default(), Default::default());
+    let network = network.direct(direct).feature(services).feature(policies);
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(network.run(async { drop(stopped.await) }));
     Ok(Some(Span { stop, task }))

@@ -16,6 +16,7 @@ use super::Options;
 use super::accept::Accept;
 use super::census::Census;
 use super::content::Sighting;
+use super::entities::Roll;
 use super::key::{Kind, PolicyKey};
 use super::ledger::{Page, Place, Roster};
 use super::metrics::{Metrics, Unsettled};
@@ -47,6 +48,8 @@ pub(super) struct Led {
     pub(super) post: Post,
     pub(super) sight: Arc<Sight>,
     pub(super) source: Arc<Source>,
+    /// Which Services are federated.
+    pub(super) roll: Arc<Roll>,
     pub(super) telling: Telling,
     pub(super) queue: Queue<Item>,
     dirty: Mutex<BTreeMap<u8, Dirty>>,
@@ -122,6 +125,7 @@ impl Led {
         post: Post,
         sight: Arc<Sight>,
         source: Arc<Source>,
+        roll: Arc<Roll>,
         options: &Options,
         metrics: Metrics,
     ) -> Arc<Led> {
@@ -130,6 +134,7 @@ impl Led {
             post,
             sight,
             source,
+            roll,
             telling,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             dirty: Mutex::default(),

@@ -31,7 +31,7 @@ pub mod report;
 pub mod telling;
 pub mod view;
 
-pub use control::{Options, Resolve, Services};
+pub use control::{Options, Origins, Resolve, Services};
 pub use metrics::Metrics;
 pub use report::{Endpoints, Seen, report};
 pub use view::{Locality, Stale, Stance};

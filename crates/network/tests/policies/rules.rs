@@ -160,52 +160,6 @@ async fn the_same_policy_applied_everywhere_by_hand_is_one_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_federated_service_can_be_selected_by_ingress_rules() {
-    let world = World::new(&["a", "b"]).await;
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices";
-    let entities = "/apis/crd.antrea.io/v1alpha2/namespaces/prod/externalentities";
-    let slice = |name: &str, manager: &str, cluster: &str, address: &str| {
-        json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": manager},
-                "annotations": {"cluster.federated.antreaplus.vmware-tanzu.com": cluster},
-            },
-            "endpoints": [{"addresses": [address]}],
-            "ports": [{"name": "http", "protocol": "TCP", "port": 80}],
-        })
-    };
-    let listed = || async {
-        let list = world.at("b").get(entities).await.unwrap();
-        let items = list["items"].as_array().unwrap().clone();
-        items.iter().map(|item| item["spec"]["endpoints"].to_string()).collect::<Vec<_>>()
-    };
-    let until = |wanted: Vec<&'static str>| async move {
-        for _ in 0..600 {
-            let mut now = listed().await;
-            now.sort();
-            if now == wanted {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("{:?} and not {wanted:?}", listed().await);
-    };
-    world.at("b").create(slices, slice("web-1", "federation.koinon.dev", "a", "10.0.0.1")).await;
-    world.at("b").create(slices, slice("web-2", "federation.koinon.dev", "b", "10.1.0.1")).await;
-    world.at("b").create(slices, slice("web-3", "somebody", "b", "10.2.0.1")).await;
-    until(vec![r#"[{"ip":"10.0.0.1"}]"#, r#"[{"ip":"10.1.0.1"}]"#]).await;
-    let selector = "name.antreaplus.tanzu.vmware.com%3Dweb,cluster.antreaplus.tanzu.vmware.com%3Da";
-    let selected = world.at("b").get(&format!("{entities}?labelSelector={selector}")).await.unwrap();
-    assert_eq!(selected["items"].as_array().unwrap().len(), 1);
-    world.rest().await;
-    world.at("b").delete(&format!("{slices}/web-1")).await;
-    until(vec![r#"[{"ip":"10.1.0.1"}]"#]).await;
-    world.rest().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn rules_that_see_one_cluster_are_warned_of_where_they_were_written() {
     let world = World::new(&["a", "b"]).await;
     let mut policy = anp("shop", 1);
