@@ -98,7 +98,9 @@ impl Roll {
         };
         let sums = Arc::new(self.sum_up(service));
         let mut memo = self.memo.lock();
-        if (memo.heard, memo.fleet) == (heard, fleet) {
+        // Of what nobody federates nothing is remembered: it would never be struck out.
+        let is_any = sums.clusters.values().any(|sum| sum.home.is_some() || sum.elsewhere.is_some());
+        if is_any && (memo.heard, memo.fleet) == (heard, fleet) {
             memo.sums.insert(service.clone(), sums.clone());
         }
         sums
