@@ -49,18 +49,20 @@ type Listener = Box<dyn Fn(&News<'_>) + Send + Sync>;
 pub enum News<'a> {
     /// The record under a key is another, new or gone.
     Record(&'a ClusterId, &'a Key),
-    /// More or less is known of a member than before.
+    /// More or less is known of a member than before, or it serves the kind now, or no more.
     Knowledge(&'a ClusterId, Knowledge),
 }
 
 struct Shelf<R> {
     known: Known<Entry<R>>,
     knowledge: Knowledge,
+    /// Whether the member was last seen to know no such kind.
+    unserved: bool,
 }
 
 impl<R> Default for Shelf<R> {
     fn default() -> Self {
-        Shelf { known: Known::default(), knowledge: Knowledge::Unknown }
+        Shelf { known: Known::default(), knowledge: Knowledge::Unknown, unserved: false }
     }
 }
 
@@ -124,6 +126,11 @@ impl<R: Record> Index<R> {
 
     pub fn knowledge(&self, member: &str) -> Knowledge {
         self.shelves.read().get(member).map_or(Knowledge::Unknown, |shelf| shelf.knowledge)
+    }
+
+    /// Whether a member certainly serves no such kind: there is none, and none can be made.
+    pub fn is_unserved(&self, member: &str) -> bool {
+        self.shelves.read().get(member).is_some_and(|shelf| shelf.unserved)
     }
 
     /// How many records there are.
@@ -196,21 +203,21 @@ impl<R: Record> Index<R> {
 
     /// From now on changes arrive; what was listed is complete.
     pub fn followed(&self, member: &ClusterId) {
-        self.know(member, |_| Knowledge::Complete);
+        self.know(member, |_| (Knowledge::Complete, false));
     }
 
     /// The member serves no such kind: there are none, and none of ours either.
     pub fn unserved(&self, member: &ClusterId) {
         self.begin_list(member);
         self.end_list(member, u64::MAX);
-        self.followed(member);
+        self.know(member, |_| (Knowledge::Complete, true));
     }
 
     /// Changes do not arrive any more. What is known stays, but it grows old.
     pub fn cut(&self, member: &ClusterId, now: Timestamp) {
-        self.know(member, |before| match before {
-            Knowledge::Complete => Knowledge::Stale { since: now },
-            Knowledge::Unknown | Knowledge::Stale { .. } => before,
+        self.know(member, |(before, unserved)| match before {
+            Knowledge::Complete => (Knowledge::Stale { since: now }, unserved),
+            Knowledge::Unknown | Knowledge::Stale { .. } => (before, unserved),
         });
     }
 
@@ -222,17 +229,19 @@ impl<R: Record> Index<R> {
         self.tell([News::Knowledge(member, Knowledge::Unknown)]);
     }
 
-    fn know(&self, member: &ClusterId, next: impl FnOnce(Knowledge) -> Knowledge) {
+    /// Takes in how much is known now, and whether the kind is unserved.
+    fn know(&self, member: &ClusterId, next: impl FnOnce((Knowledge, bool)) -> (Knowledge, bool)) {
         let _one_at_a_time = self.changing.lock();
         let (before, after) = {
             let mut shelves = self.shelves.write();
             let shelf = shelves.entry(member.clone()).or_default();
-            let before = shelf.knowledge;
-            shelf.knowledge = next(before);
-            (before, shelf.knowledge)
+            let before = (shelf.knowledge, shelf.unserved);
+            let after = next(before);
+            (shelf.knowledge, shelf.unserved) = after;
+            (before, after)
         };
         if before != after {
-            self.tell([News::Knowledge(member, after)]);
+            self.tell([News::Knowledge(member, after.0)]);
         }
     }
 

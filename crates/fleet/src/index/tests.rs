@@ -67,6 +67,22 @@ impl Seen {
 }
 
 #[test]
+fn a_kind_that_is_not_served_is_told_from_one_that_is_empty() {
+    let seen = Seen::new();
+    assert!(!seen.index.is_unserved("a"), "nobody knows");
+    seen.index.unserved(&seen.a);
+    seen.check("", "complete");
+    assert!(seen.index.is_unserved("a"));
+    seen.index.unserved(&seen.a);
+    seen.check("", "");
+    seen.list(&[], 5);
+    seen.check("", "complete");
+    assert!(!seen.index.is_unserved("a"));
+    seen.index.unserved(&seen.a);
+    seen.check("", "complete");
+}
+
+#[test]
 fn only_records_that_changed_are_told() {
     let seen = Seen::new();
     seen.list(&[map("x", 1, 2), map("y", 2, 0)], 2);

@@ -175,7 +175,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             *formed.write() = Some(network.formed());
             let fleet = network.fleet().clone();
             let services = Services::new(fleet.clone(), args.services.options(), of_services.clone());
-            let policies = Policies::new(fleet, args.policies.options(), of_policies.clone());
+            let policies =
+                Policies::new(fleet, services.origins(), args.policies.options(), of_policies.clone());
             let work = network.feature(services).feature(policies).run(end.asked());
             Webhook::beside(webhook.as_ref(), client.clone(), work)
         })

@@ -133,7 +133,10 @@ async fn ask(member: &Member) -> anyhow::Result<survey::Member> {
             policies.insert(key, sighting);
         }
     }
-    let terms = federations.iter().find_map(|federation| federation.annotations().get(names::ACCEPT));
+    let standing = federations.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+    // The oldest is the one that counts.
+    let counts = standing.min_by_key(|one| (one.creation_timestamp().map(|time| time.0), one.name_any()));
+    let terms = counts.and_then(|federation| federation.annotations().get(names::ACCEPT));
     let living = namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
     Ok(survey::Member {
         ledger: Ledger::of(&maps.items).context("its ledger of policies is not understood")?,

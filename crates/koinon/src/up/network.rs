@@ -63,7 +63,8 @@ pub(super) async fn start(
     let network = Network::new(first.client.clone(), instance, terms.network, Default::default(), clock);
     let fleet = network.fleet().clone();
     let services = Services::new(fleet.clone(), terms.services, services::Metrics::default());
-    let policies = Policies::new(fleet, terms.policies, policies::Metrics::default());
+    let origins = services.origins();
+    let policies = Policies::new(fleet, origins, terms.policies, policies::Metrics::default());
     let network = network.direct(direct).feature(services).feature(policies);
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(network.run(async { drop(stopped.await) }));

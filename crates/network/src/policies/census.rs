@@ -17,6 +17,8 @@ use super::sight::Sight;
 pub(super) struct Census {
     /// All members that take part in policies.
     pub(super) taking_part: BTreeSet<ClusterId>,
+    /// Those of which that is not known yet: they are neither here nor gone.
+    pub(super) unsure: BTreeSet<ClusterId>,
     /// What each known ledger says about members.
     pub(super) rosters: BTreeMap<ClusterId, Roster>,
     /// Those whose ledger is known and counts.
@@ -57,15 +59,21 @@ impl Sight {
 
     fn count(&self) -> Census {
         let rosters = self.rosters();
-        let members = self.fleet.members();
-        let taking_part = members.iter().filter(|member| self.accept(member.name().as_str()) != Accept::None);
-        let heard = rosters.keys().filter(|member| {
-            self.ledgers.knowledge(member.as_str()) != Knowledge::Unknown && roster::counts(member, &rosters)
-        });
-        Census {
-            taking_part: taking_part.map(|member| member.name().clone()).collect(),
-            heard: heard.cloned().collect(),
-            rosters,
+        let (mut taking_part, mut unsure) = (BTreeSet::new(), BTreeSet::new());
+        for member in self.fleet.members() {
+            let name = member.name().clone();
+            match self.accept(name.as_str()) {
+                None => drop(unsure.insert(name)),
+                Some(Accept::None) => {}
+                Some(Accept::All | Accept::From(_)) => drop(taking_part.insert(name)),
+            }
         }
+        let heard = rosters.keys().filter(|member| {
+            !unsure.contains(*member)
+                && self.ledgers.knowledge(member.as_str()) != Knowledge::Unknown
+                && roster::counts(member, &rosters)
+        });
+        let heard = heard.cloned().collect();
+        Census { taking_part, unsure, heard, rosters }
     }
 }

@@ -122,7 +122,7 @@ impl PartialEq for Sighting {
 }
 
 /// JSON with its keys in order, whatever order they came in.
-fn canonical(value: &Value, into: &mut String) {
+pub(super) fn canonical(value: &Value, into: &mut String) {
     match value {
         Value::Object(map) => {
             let mut keys: Vec<&String> = map.keys().collect();

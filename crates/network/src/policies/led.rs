@@ -16,6 +16,7 @@ use super::Options;
 use super::accept::Accept;
 use super::census::Census;
 use super::content::Sighting;
+use super::entities::Roll;
 use super::key::{Kind, PolicyKey};
 use super::ledger::{Page, Place, Roster};
 use super::metrics::{Metrics, Unsettled};
@@ -47,6 +48,8 @@ pub(super) struct Led {
     pub(super) post: Post,
     pub(super) sight: Arc<Sight>,
     pub(super) source: Arc<Source>,
+    /// Which Services are federated.
+    pub(super) roll: Arc<Roll>,
     pub(super) telling: Telling,
     pub(super) queue: Queue<Item>,
     dirty: Mutex<BTreeMap<u8, Dirty>>,
@@ -122,6 +125,7 @@ impl Led {
         post: Post,
         sight: Arc<Sight>,
         source: Arc<Source>,
+        roll: Arc<Roll>,
         options: &Options,
         metrics: Metrics,
     ) -> Arc<Led> {
@@ -130,6 +134,7 @@ impl Led {
             post,
             sight,
             source,
+            roll,
             telling,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             dirty: Mutex::default(),
@@ -258,17 +263,18 @@ impl Led {
         listed
     }
 
-    /// Of the members on a roster, those that have left, and when to look again for the others that are missing.
+    /// Of the members on a roster, those that have left, and when to look again for the others that are missing. `present` are
+    /// all that take part, and those of which it is not known whether they do.
     pub(super) fn left(
         &self,
         roster: Option<&Roster>,
-        listed: &BTreeSet<ClusterId>,
+        present: &BTreeSet<ClusterId>,
     ) -> (BTreeSet<ClusterId>, Option<Duration>) {
         let now = Instant::now();
         let mut missing = self.missing.lock();
         let on_roster = roster.map(|roster| roster.members.clone()).unwrap_or_default();
-        missing.retain(|member, _| on_roster.contains(member) && !listed.contains(member));
-        for member in on_roster.difference(listed) {
+        missing.retain(|member, _| on_roster.contains(member) && !present.contains(member));
+        for member in on_roster.difference(present) {
             missing.entry(member.clone()).or_insert(now);
         }
         let (left, later): (Vec<_>, Vec<_>) =
@@ -290,7 +296,9 @@ impl Led {
             return None;
         }
         let on_roster = census.rosters.get(me).into_iter().flat_map(|roster| &roster.members);
-        let not_listed = on_roster.filter(|member| !census.taking_part.contains(*member));
+        // Who may take part may know of something too.
+        let mut not_listed: BTreeSet<&ClusterId> = census.unsure.iter().chain(on_roster).collect();
+        not_listed.retain(|member| !census.taking_part.contains(*member));
         let theirs = |member: &ClusterId| {
             if !census.heard.contains(member) {
                 return Theirs::Unknown;
@@ -306,10 +314,11 @@ impl Led {
         Some(Pages { mine, others })
     }
 
-    pub(super) fn terms(&self) -> Terms {
+    /// What all policies of the member share, once it is known what it takes.
+    pub(super) fn terms(&self) -> Option<Terms> {
         let me = self.me().as_str();
         let waited = self.started.elapsed() >= PATIENCE;
-        Terms { accept: self.sight.accept(me), tiers: self.sight.tiers(me), waited }
+        Some(Terms { accept: self.sight.accept(me)?, tiers: self.sight.tiers(me), waited })
     }
 
     /// What the watches show of a policy.

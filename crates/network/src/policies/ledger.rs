@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::{PAGES, PolicyKey};
 use super::names::LEDGER;
-use super::version::{Hash, Version};
+use super::version::{HIGHEST, Hash, Version};
 
 /// The most that a page may hold, in bytes; a ConfigMap may have a mebibyte in all.
 pub const LARGEST_PAGE: usize = 900 * 1024;
@@ -125,6 +125,9 @@ impl Page {
         let key = |text: &String| {
             PolicyKey::parse(text).ok_or_else(|| serde::de::Error::custom(format!("no policy: {text}")))
         };
+        if written.floor > HIGHEST {
+            return Err(serde::de::Error::custom("nobody counted to its floor"));
+        }
         let mut page = Page { floor: written.floor, ..Page::default() };
         for (text, line) in &written.policies {
             let entry = line.entry().ok_or_else(|| serde::de::Error::custom(format!("not read: {text}")))?;
@@ -256,6 +259,9 @@ impl Line {
     }
 
     fn entry(&self) -> Option<Entry> {
+        if self.rev.max(self.base) > HIGHEST {
+            return None;
+        }
         let origin = ClusterId::new(&self.origin).ok()?;
         let version = Version { rev: self.rev, base: self.base, origin, content: self.hash };
         let state = match self.phase {
@@ -341,6 +347,8 @@ mod tests {
             r#"{"floor":0,"policies":{"acnp/x":{"rev":1,"origin":"a","phase":"applied"}}}"#,
             r#"{"floor":0,"policies":{"acnp/x":{"rev":1,"origin":"A","phase":"removed"}}}"#,
             r#"{"floor":0,"policies":{"acnp/x":{"rev":1,"origin":"a","phase":"unknown"}}}"#,
+            r#"{"floor":0,"policies":{"acnp/x":{"rev":18446744073709551615,"origin":"a","phase":"removed"}}}"#,
+            r#"{"floor":9007199254740992,"policies":{}}"#,
         ] {
             assert!(Page::read(bad).is_err(), "{bad}");
         }

@@ -49,6 +49,8 @@ use kube::Client;
 
 use crate::feature::Feature;
 use crate::post::Post;
+use crate::services::Origins;
+use entities::{Keeper, Roll};
 use led::Led;
 use sight::Sight;
 use source::Source;
@@ -72,13 +74,16 @@ impl Default for Options {
 pub struct Policies {
     sight: Arc<Sight>,
     source: Arc<Source>,
+    roll: Arc<Roll>,
     options: Options,
     metrics: Metrics,
 }
 
 impl Policies {
-    pub fn new(fleet: Arc<Fleet>, options: Options, metrics: Metrics) -> Arc<Policies> {
-        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default(), options, metrics })
+    /// Policies over the members of `fleet`, whose rules can select the Services that `origins` knows of.
+    pub fn new(fleet: Arc<Fleet>, origins: Origins, options: Options, metrics: Metrics) -> Arc<Policies> {
+        let roll = Roll::new(fleet.clone(), origins);
+        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default(), roll, options, metrics })
     }
 }
 
@@ -90,11 +95,13 @@ impl Feature for Policies {
     fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
         Box::pin(async move {
             let (sight, source) = (self.sight.clone(), self.source.clone());
-            let led = Led::new(post.clone(), sight, source, &self.options, self.metrics.clone());
+            let keeper = Keeper::new(post.clone(), sight.clone(), self.roll.clone());
+            let (roll, metrics) = (self.roll.clone(), self.metrics.clone());
+            let led = Led::new(post, sight, source, roll, &self.options, metrics);
             tokio::select! {
                 biased;
                 never = led.run() => never,
-                never = entities::run(post) => never,
+                never = keeper.run() => never,
             }
         })
     }

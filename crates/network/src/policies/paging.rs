@@ -57,7 +57,10 @@ impl Led {
             return Next::Done;
         };
         let kinds = self.know_definitions(keys.keys().map(|key| key.kind)).await;
-        let terms = self.terms();
+        let Some(terms) = self.terms() else {
+            self.keep(number, keys);
+            return Next::Done;
+        };
         let mut plans = Plans::new();
         for key in keys.keys() {
             let seen = self.seen(key);
@@ -278,9 +281,13 @@ impl Led {
             let uid = found.as_ref().map(|(uid, _)| uid.clone()).unwrap_or_default();
             self.telling.deed(&key, &uid, deed, &entry.version, members);
             if let (Some(_), Some((_, content))) = (entry.version.content, found) {
-                self.telling.local_rules(&key, &uid, rules::warnings(key.kind, &content.spec));
+                self.telling.local_rules(&key, &uid, self.local_rules(&key, &content));
             }
         }
+    }
+
+    fn local_rules(&self, key: &PolicyKey, content: &Content) -> Vec<String> {
+        rules::warnings(key, &content.spec, |service| self.roll.is_plain(service))
     }
 
     async fn touch(&self, key: &PolicyKey, act: Act) -> Outcome {

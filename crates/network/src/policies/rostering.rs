@@ -25,9 +25,13 @@ impl Led {
         if self.sight.ledgers.knowledge(me.as_str()) != Knowledge::Complete {
             return Next::Done;
         }
-        if self.sight.accept(me.as_str()) == Accept::None {
-            self.set_ready(false);
-            return Next::Done;
+        match self.sight.accept(me.as_str()) {
+            // What it takes announces itself once it is known.
+            None | Some(Accept::None) => {
+                self.set_ready(false);
+                return Next::Done;
+            }
+            Some(Accept::All | Accept::From(_)) => {}
         }
         let (mine, version) = match self
             .sight
@@ -42,7 +46,7 @@ impl Led {
         };
         let census = self.sight.census();
         let listed = self.listed(&census);
-        let (left, again) = self.left(mine.as_ref(), &listed);
+        let (left, again) = self.left(mine.as_ref(), &(&listed | &census.unsure));
         let rosters = &census.rosters;
         let plan = roster::plan(me, mine.as_ref(), &listed, &left, rosters);
         self.set_ready(plan.is_ready());
@@ -91,8 +95,7 @@ impl Led {
             if keys.is_empty() {
                 continue;
             }
-            let Some(pages) = self.pages(number) else { return Ok(false) };
-            let terms = self.terms();
+            let Some((pages, terms)) = self.pages(number).zip(self.terms()) else { return Ok(false) };
             let mut page = pages.mine().clone();
             for key in keys {
                 let seen = self.seen(key);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock, Weak};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use koinon_api::membership::{Federation, NETWORK_NAMESPACE};
 use koinon_control::Key;
@@ -130,17 +131,24 @@ impl Record for SeenTier {
     }
 }
 
-/// Whose policies a cluster takes.
+/// Whose policies a cluster takes, as one of its Federations says.
 #[derive(Debug, PartialEq)]
-pub(super) struct Terms(Accept);
+pub(super) struct Terms {
+    /// The oldest Federation is the one that counts.
+    created: Option<Timestamp>,
+    accept: Accept,
+}
 
 impl Record for Terms {
     type Object = Federation;
 
     fn fold(federation: &Federation) -> Option<Terms> {
-        let annotations = federation.metadata.annotations.as_ref();
-        let text = annotations.and_then(|annotations| annotations.get(names::ACCEPT));
-        Some(Terms(Accept::parse(text.map(String::as_str))))
+        if federation.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let created = federation.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let text = federation.annotations().get(names::ACCEPT);
+        Some(Terms { created, accept: Accept::parse(text.map(String::as_str)) })
     }
 }
 
@@ -301,10 +309,15 @@ impl Sight {
         keys
     }
 
-    /// Whose policies a member takes, as far as it was seen.
-    pub(super) fn accept(&self, member: &str) -> Accept {
+    /// Whose policies a member takes, where that is known: who was never asked may take none.
+    pub(super) fn accept(&self, member: &str) -> Option<Accept> {
+        // Asked first: what is known cannot be forgotten in between, but for a member that is none any more.
+        if self.terms.knowledge(member) == Knowledge::Unknown {
+            return None;
+        }
         let terms = self.terms.of_member(member);
-        terms.first().map(|(_, terms)| terms.0.clone()).unwrap_or_default()
+        let oldest = terms.iter().min_by_key(|(key, terms)| (terms.created, key));
+        Some(oldest.map(|(_, terms)| terms.accept.clone()).unwrap_or_default())
     }
 
     /// The tiers of a member, where they are known.

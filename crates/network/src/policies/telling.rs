@@ -130,6 +130,13 @@ fn words(news: &News) -> (&'static str, String, String) {
         News::RefusedIn(member, why) => {
             (reason::REFUSED, member.as_str().into(), format!("cluster {member} cannot take it: {why}"))
         }
+        News::Exhausted => (
+            reason::CONFLICT,
+            String::new(),
+            "what was done here goes nowhere: somebody gave this policy the highest revision that there is; make it anew \
+             under another name"
+                .into(),
+        ),
         News::Contradicts => (
             reason::SPELLING,
             String::new(),

@@ -55,6 +55,10 @@ impl<'de> Deserialize<'de> for Hash {
     }
 }
 
+/// The highest number that a revision can have: what many readers of JSON understand, and nobody ever counts to. What
+/// claims to be higher was not counted.
+pub const HIGHEST: u64 = (1 << 53) - 1;
+
 /// One revision of a policy. The greater of two wins: the higher number; at equal numbers what lives beats what
 /// was removed, so that a policy is never lost to a coincidence; then the origin that comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,8 +85,8 @@ impl Version {
     /// Reads what `Display` wrote.
     pub fn parse(text: &str) -> Option<Version> {
         let mut parts = text.splitn(4, '.');
-        let rev = parts.next()?.parse().ok()?;
-        let base = parts.next()?.parse().ok()?;
+        let rev = parts.next()?.parse().ok().filter(|rev| *rev <= HIGHEST)?;
+        let base = parts.next()?.parse().ok().filter(|base| *base <= HIGHEST)?;
         let content = match parts.next()? {
             "-" => None,
             text => Some(Hash::parse(text)?),
@@ -153,6 +157,9 @@ mod tests {
         }
         for bad in ["", "1", "1.2.3.a", "1.0.-.A", "x.0.-.a", "1.0.zz.a"] {
             assert_eq!(Version::parse(bad), None, "{bad:?}");
+        }
+        for (rev, base, is_one) in [(HIGHEST, 0, true), (HIGHEST + 1, 0, false), (1, u64::MAX, false)] {
+            assert_eq!(Version::parse(&format!("{rev}.{base}.-.a")).is_some(), is_one, "{rev} {base}");
         }
     }
 

@@ -32,7 +32,7 @@ pub mod standing;
 pub mod telling;
 pub mod view;
 
-pub use control::{Options, Resolve, Services};
+pub use control::{Options, Origins, Resolve, Services};
 pub use machines::Prefer;
 pub use metrics::Metrics;
 pub use report::{Endpoints, Seen, report};

@@ -9,8 +9,10 @@ use koinon_control::Clock;
 use koinon_fleet::election::{Elections, Timing};
 use koinon_fleet::membership::formation::{Formation, Part};
 use koinon_fleet::{ClusterId, Fleet, Link, Metrics, Wanted};
+use koinon_network::Feature;
 use koinon_network::lead::lead;
 use koinon_network::policies::Policies;
+use koinon_network::services::{self, Services};
 use koinon_simulation::{Fault, Network, Site, Trace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -26,8 +28,10 @@ pub(crate) const ACNPS: &str = "/apis/crd.antrea.io/v1beta1/clusternetworkpolici
 pub(crate) const ANPS: &str = "/apis/crd.antrea.io/v1beta1/namespaces/prod/networkpolicies";
 pub(crate) const TIERS: &str = "/apis/crd.antrea.io/v1beta1/tiers";
 pub(crate) const MARK: &str = "federated.anp.antreaplus.vmware.com";
+pub(crate) const ENTITIES: &str =
+    "/apis/crd.antrea.io/v1alpha2/namespaces/antrea-plus-system/externalentities";
 const LEDGERS: &str = "/api/v1/namespaces/antrea-plus-system/configmaps";
-const FEDERATIONS: &str =
+pub(crate) const FEDERATIONS: &str =
     "/apis/federation.antreaplus.tanzu.vmware.com/v1alpha1/namespaces/antrea-plus-system/federations";
 
 pub(crate) struct Cluster {
@@ -36,34 +40,48 @@ pub(crate) struct Cluster {
     _running: JoinSet<()>,
 }
 
+/// What clusters have besides Kubernetes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Antrea {
+    Installed,
+    Absent,
+}
+
 impl Cluster {
-    async fn new(seed: u64, clock: &Clock) -> Cluster {
+    async fn new(seed: u64, clock: &Clock, antrea: Antrea) -> Cluster {
         let site = Site::open(seed, clock).await;
         let mut running = JoinSet::new();
         let house = Housekeeping::new(site.client()).clock(clock.clone()).namespace_grace(Duration::ZERO);
         running.spawn(house.run(std::future::pending()));
         let cluster = Cluster { site, _running: running };
-        cluster.furnish().await;
+        cluster.define(koinon_api::membership::crds(), &[FEDERATIONS]).await;
+        if antrea == Antrea::Installed {
+            cluster.install_antrea().await;
+        }
+        for name in ["antrea-plus-system", "prod"] {
+            cluster.create_namespace(name).await;
+        }
+        cluster.join(&json!({})).await;
         cluster
     }
 
-    async fn furnish(&self) {
-        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    pub(crate) async fn install_antrea(&self) {
         let antrea: Vec<Value> = serde_json::from_str(include_str!("../../data/antrea.json")).unwrap();
-        for definition in antrea.into_iter().chain(koinon_api::membership::crds()) {
+        self.define(antrea, &[ACNPS, ANPS, TIERS, ENTITIES]).await;
+    }
+
+    async fn define(&self, definitions: Vec<Value>, paths: &[&str]) {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        for definition in definitions {
             self.create(crds, definition).await;
         }
-        for name in ["antrea-plus-system", "prod"] {
-            self.create_namespace(name).await;
-        }
-        for path in [ACNPS, ANPS, TIERS, FEDERATIONS] {
+        for path in paths {
             let start = Instant::now();
             while self.send("GET", path, "application/json", Value::Null).await.is_err() {
                 assert!(start.elapsed() < LONG, "{path} is not served");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
-        self.join(&json!({})).await;
     }
 
     /// Makes the cluster take part, under these annotations.
@@ -145,6 +163,12 @@ impl Cluster {
         .collect()
     }
 
+    /// What the ledger says of members.
+    pub(crate) async fn roster(&self) -> String {
+        let map = self.get(&format!("{LEDGERS}/koinon-policies")).await.unwrap_or_default();
+        map["data"]["ledger.json"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Everything that the ledger says of policies, as one text.
     pub(crate) async fn ledger(&self) -> String {
         let list = self.get(LEDGERS).await.unwrap();
@@ -165,6 +189,8 @@ pub(crate) struct World {
     pub(crate) clusters: BTreeMap<String, Cluster>,
     pub(crate) processes: BTreeMap<String, Process>,
     started: u32,
+    /// Whether supervisors look after federated Services too.
+    pub(crate) services: bool,
 }
 
 pub(crate) fn id(name: &str) -> ClusterId {
@@ -206,13 +232,17 @@ impl World {
 
     /// Clusters without supervisors, on a network of their own.
     pub(crate) async fn on(network: Network, names: &[&str]) -> World {
+        World::furnished(network, names, Antrea::Installed).await
+    }
+
+    pub(crate) async fn furnished(network: Network, names: &[&str], antrea: Antrea) -> World {
         let mut clusters = BTreeMap::new();
         for (seed, name) in names.iter().enumerate() {
-            let cluster = Cluster::new(seed as u64 + 1, &network.time().clock()).await;
+            let cluster = Cluster::new(seed as u64 + 1, &network.time().clock(), antrea).await;
             network.serve(name, cluster.site.router());
             clusters.insert((*name).to_owned(), cluster);
         }
-        World { network, clusters, processes: BTreeMap::new(), started: 0 }
+        World { network, clusters, processes: BTreeMap::new(), started: 0, services: false }
     }
 
     pub(crate) fn at(&self, name: &str) -> &Cluster {
@@ -237,13 +267,25 @@ impl World {
         };
         let (sender, formed) = watch::channel(Some(Arc::new(formation)));
         let elections = Elections::new(fleet.clone(), &format!("i{}", self.started), Timing::default());
-        let policies = Policies::new(fleet.clone(), Default::default(), Default::default());
+        let services =
+            Services::new(fleet.clone(), services::Options::default(), services::Metrics::default());
+        let policies =
+            Policies::new(fleet.clone(), services.origins(), Default::default(), Default::default());
+        let mut features: Vec<Arc<dyn Feature>> = vec![policies];
+        if self.services {
+            features.push(services);
+        }
         let (following, leading) = (elections.clone(), fleet.clone());
         let task = tokio::spawn(async move {
             let _formed = sender;
+            // Elections ask first, so that tests can tell who asks.
+            let leading = async {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                lead(leading, elections, features).await
+            };
             tokio::select! {
                 _ = following.run(formed) => {}
-                _ = lead(leading, elections, vec![policies]) => {}
+                _ = leading => {}
             }
         });
         let process = Process { fleet, task };

@@ -1,10 +1,12 @@
 //! Away and back: controllers that are down, partitions, members that leave and return, members with terms of their own.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
-use crate::harness::{ACNPS, ANPS, World, acnp, anp};
+use crate::harness::{ACNPS, ANPS, FEDERATIONS, World, acnp, anp};
 
 const WEB: &str = "/apis/crd.antrea.io/v1beta1/clusternetworkpolicies/web";
 const SHOP: &str = "/apis/crd.antrea.io/v1beta1/namespaces/prod/networkpolicies/shop";
@@ -159,4 +161,77 @@ async fn a_member_can_stay_out_or_trust_only_some() {
     }
     world.until_shows(&own, "a=1 b=1 c=1").await;
     world.rest().await;
+}
+
+/// Elections see the Federations of a cluster; whoever asks after them is refused.
+fn hold_back_terms(world: &World, process: &str, cluster: &str) {
+    // Twice for each request: before and after whatever delays it.
+    let asked = AtomicUsize::new(0);
+    world.network.single_out(process, cluster, move |request| {
+        let refused = Fault::Refuse { what: Requests::Any, code: 500, one_in: 1 };
+        (request.path == FEDERATIONS && asked.fetch_add(1, Ordering::Relaxed) >= 2).then_some(refused)
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_terms_are_not_known_yet_takes_nothing() {
+    let mut world = World::bare(&["a", "b", "c"]).await;
+    world.at("b").annotate_federation(json!({ACCEPT: "c"})).await;
+    world.at("c").annotate_federation(json!({ACCEPT: "none"})).await;
+    world.at("a").create(ACNPS, acnp("web", 1)).await;
+    for name in ["b", "c"] {
+        hold_back_terms(&world, "a", name);
+    }
+    world.start("a").await;
+    pass(35).await;
+    for name in ["b", "c"] {
+        let lease = format!("/apis/coordination.k8s.io/v1/namespaces/antrea-plus-system/leases/{name}");
+        let held = world.at(name).get(&lease).await.expect("it is led")["spec"]["holderIdentity"].clone();
+        assert!(held.as_str().is_some_and(|holder| holder.starts_with('a')), "{held}");
+    }
+    world.until_shows(WEB, "a=1 b=- c=-").await;
+    world.network.heal();
+    world.rest().await;
+    world.until_shows(WEB, "a=1 b=- c=-").await;
+    // Who takes no part was never one of those that are waited for.
+    assert!(!world.at("a").roster().await.contains("\"c\""), "{}", world.at("a").roster().await);
+    world.at("b").annotate_federation(json!({ACCEPT: "a"})).await;
+    world.until_shows(WEB, "a=1 b=1 c=-").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_terms_are_not_known_has_not_left() {
+    let mut world = World::new(&["a", "b", "c"]).await;
+    world.at("a").create(ACNPS, acnp("web", 1)).await;
+    world.until_shows(WEB, "a=1 b=1 c=1").await;
+    world.rest().await;
+    world.kill("a").await;
+    hold_back_terms(&world, "a", "c");
+    world.start("a").await;
+    pass(300).await;
+    world.at("b").delete(WEB).await;
+    world.until_shows(WEB, "a=- b=- c=1").await;
+    pass(60).await;
+    assert!(world.at("a").ledger().await.contains("removed"), "c has not heard of it");
+    assert!(!world.at("a").roster().await.contains("departed"), "{}", world.at("a").roster().await);
+    world.network.heal();
+    world.until_shows(WEB, "a=- b=- c=-").await;
+    world.until_forgotten().await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_federation_says_whose_policies_are_taken() {
+    let world = World::new(&["a", "b"]).await;
+    world.at("b").annotate_federation(json!({ACCEPT: "none"})).await;
+    pass(5).await;
+    let second = json!({
+        "apiVersion": "federation.antreaplus.tanzu.vmware.com/v1alpha1", "kind": "Federation",
+        "metadata": {"name": "a-second"}, "spec": {},
+    });
+    world.at("b").create(FEDERATIONS, second).await;
+    world.at("a").create(ACNPS, acnp("web", 1)).await;
+    world.rest().await;
+    world.until_shows(WEB, "a=1 b=-").await;
 }

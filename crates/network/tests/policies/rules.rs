@@ -1,5 +1,7 @@
 //! The rules one by one, on API servers.
 
+use koinon_network::policies::content::Content;
+use koinon_network::policies::key::PolicyKey;
 use koinon_simulation::{Fault, Requests};
 use serde_json::json;
 
@@ -158,52 +160,6 @@ async fn the_same_policy_applied_everywhere_by_hand_is_one_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_federated_service_can_be_selected_by_ingress_rules() {
-    let world = World::new(&["a", "b"]).await;
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices";
-    let entities = "/apis/crd.antrea.io/v1alpha2/namespaces/prod/externalentities";
-    let slice = |name: &str, manager: &str, cluster: &str, address: &str| {
-        json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-            "metadata": {
-                "name": name,
-                "labels": {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": manager},
-                "annotations": {"cluster.federated.antreaplus.vmware-tanzu.com": cluster},
-            },
-            "endpoints": [{"addresses": [address]}],
-            "ports": [{"name": "http", "protocol": "TCP", "port": 80}],
-        })
-    };
-    let listed = || async {
-        let list = world.at("b").get(entities).await.unwrap();
-        let items = list["items"].as_array().unwrap().clone();
-        items.iter().map(|item| item["spec"]["endpoints"].to_string()).collect::<Vec<_>>()
-    };
-    let until = |wanted: Vec<&'static str>| async move {
-        for _ in 0..600 {
-            let mut now = listed().await;
-            now.sort();
-            if now == wanted {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        panic!("{:?} and not {wanted:?}", listed().await);
-    };
-    world.at("b").create(slices, slice("web-1", "federation.koinon.dev", "a", "10.0.0.1")).await;
-    world.at("b").create(slices, slice("web-2", "federation.koinon.dev", "b", "10.1.0.1")).await;
-    world.at("b").create(slices, slice("web-3", "somebody", "b", "10.2.0.1")).await;
-    until(vec![r#"[{"ip":"10.0.0.1"}]"#, r#"[{"ip":"10.1.0.1"}]"#]).await;
-    let selector = "name.antreaplus.tanzu.vmware.com%3Dweb,cluster.antreaplus.tanzu.vmware.com%3Da";
-    let selected = world.at("b").get(&format!("{entities}?labelSelector={selector}")).await.unwrap();
-    assert_eq!(selected["items"].as_array().unwrap().len(), 1);
-    world.rest().await;
-    world.at("b").delete(&format!("{slices}/web-1")).await;
-    until(vec![r#"[{"ip":"10.1.0.1"}]"#]).await;
-    world.rest().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn rules_that_see_one_cluster_are_warned_of_where_they_were_written() {
     let world = World::new(&["a", "b"]).await;
     let mut policy = anp("shop", 1);
@@ -214,4 +170,23 @@ async fn rules_that_see_one_cluster_are_warned_of_where_they_were_written() {
     assert!(told.contains("ingress rule 1 selects by podSelector"), "{told}");
     world.rest().await;
     assert!(world.at("a").events("prod", "shop").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_beyond_all_bounds_is_nobodys() {
+    let world = World::new(&["a", "b"]).await;
+    // Somebody writes the mark of a copy by hand: of their own policy, as the highest revision that there can be.
+    let mut stamped = acnp("web", 1);
+    let key = PolicyKey::cluster("web");
+    let says = Content::of(&serde_json::from_value(stamped.clone()).unwrap()).hash(&key);
+    stamped["metadata"]["annotations"]["koinon.dev/policy-revision"] =
+        format!("{}.0.{says}.b", u64::MAX).into();
+    world.at("b").create(ACNPS, stamped).await;
+    world.until_shows(WEB, "a=1 b=1").await;
+    world.at("a").patch(WEB, json!({"spec": {"priority": 2}})).await;
+    world.until_shows(WEB, "a=2 b=2").await;
+    world.at("b").delete(WEB).await;
+    world.until_shows(WEB, "a=- b=-").await;
+    world.until_forgotten().await;
+    world.rest().await;
 }

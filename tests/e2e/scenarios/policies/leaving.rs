@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::realm::{Policy, Realm, entities};
+use super::realm::{Policy, Realm, serve, until_entities};
 use crate::union::SUPERVISORS;
-use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
 const WEB: Policy = Policy::cluster("web");
@@ -57,33 +56,4 @@ pub(super) async fn and_returning(world: Arc<World>) -> anyhow::Result<()> {
 async fn patch(room: &Room, patch: Value) -> anyhow::Result<()> {
     room.kubectl(&["patch", "federation", "fed", "--type=json", "-p", &patch.to_string()]).await?;
     Ok(())
-}
-
-/// A Service with two pods behind it, which joins the federated Service `foo`.
-async fn serve(home: &Room) -> anyhow::Result<()> {
-    let labels = json!({"app": "foo"});
-    let pod = json!({
-        "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 8080}]}]},
-    });
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "foo"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
-    });
-    let annotations = json!({"svc.global.federated.antreaplus.vmware-tanzu.com": "foo"});
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo", "annotations": annotations},
-        "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
-    });
-    home.apply(&deployment).await?;
-    home.apply(&service).await
-}
-
-/// Waits until there are these external entities, as `KIND NAME CLUSTER ADDRESSES`.
-async fn until_entities(realm: &Realm, name: &str, wanted: &[&str]) -> anyhow::Result<()> {
-    until(&format!("the external entities of {name} are {wanted:?}"), async || {
-        let now = entities(realm.at(name)).await?;
-        Ok(if now == wanted { Look::Found(()) } else { Look::NotYet(format!("{now:?}")) })
-    })
-    .await
 }

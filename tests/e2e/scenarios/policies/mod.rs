@@ -4,6 +4,7 @@
 mod away;
 mod leaving;
 mod realm;
+mod selecting;
 mod spreading;
 
 use super::{Scenario, kubectl};
@@ -12,6 +13,7 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         kubectl("a_policy_is_the_same_in_every_cluster", spreading::everywhere),
         kubectl("what_cannot_be_taken_is_told_where_the_user_looks", spreading::hindered),
+        kubectl("a_rule_can_select_a_service_in_every_cluster_it_is_in", selecting::from_everywhere),
         kubectl("nothing_is_lost_while_nobody_looks_or_clusters_are_apart", away::apart),
         kubectl("a_cluster_that_returns_brings_nothing_back_from_the_dead", leaving::and_returning),
     ]

@@ -308,7 +308,7 @@ impl Policy {
 }
 
 /// The external entities of a cluster for global Services, as `KIND NAME CLUSTER ADDRESSES`.
-pub(super) async fn entities(site: &Site) -> anyhow::Result<Vec<String>> {
+async fn entities(site: &Site) -> anyhow::Result<Vec<String>> {
     let list = site.room.kubectl(&["get", "externalentities.crd.antrea.io", "-o", "json"]).await?;
     let list: Value = serde_json::from_str(&list)?;
     let items = list["items"].as_array().into_iter().flatten();
@@ -324,4 +324,33 @@ pub(super) async fn entities(site: &Site) -> anyhow::Result<Vec<String>> {
         .collect();
     all.sort();
     Ok(all)
+}
+
+/// A Service with two pods behind it, which joins the federated Service `foo`.
+pub(super) async fn serve(home: &Room) -> anyhow::Result<()> {
+    let labels = json!({"app": "foo"});
+    let pod = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 8080}]}]},
+    });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "foo"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
+    });
+    let annotations = json!({"svc.global.federated.antreaplus.vmware-tanzu.com": "foo"});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "foo", "annotations": annotations},
+        "spec": {"selector": labels, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
+    });
+    home.apply(&deployment).await?;
+    home.apply(&service).await
+}
+
+/// Waits until there are these external entities, as `KIND NAME CLUSTER ADDRESSES`.
+pub(super) async fn until_entities(realm: &Realm, name: &str, wanted: &[&str]) -> anyhow::Result<()> {
+    until(&format!("the external entities of {name} are {wanted:?}"), async || {
+        let now = entities(realm.at(name)).await?;
+        Ok(if now == wanted { Look::Found(()) } else { Look::NotYet(format!("{now:?}")) })
+    })
+    .await
 }

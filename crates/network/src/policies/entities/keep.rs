@@ -1,129 +1,280 @@
 //! Keeps the external entities of a member that is led as they should be.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use koinon_api::names::network::SLICES_MANAGER;
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use koinon_control::call::within_deadline;
-use koinon_fleet::{Index, Knowledge, Record, Selection, Unserved};
+use koinon_control::queue::{Next, Queue, work};
+use koinon_fleet::member::Error;
+use koinon_fleet::{ClusterId, Index, Knowledge, News, Record, Selection, Unserved};
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::Value;
-use tokio::sync::Notify;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use super::plan::{Made, Portion, Step, entities, plan};
+use super::plan::{Made, Side, Step, place, service_of, step};
+use super::roll::Roll;
+use crate::policies::key::PolicyKey;
 use crate::policies::names;
+use crate::policies::sight::{Listener, Sight};
+use crate::policies::version::Version;
 use crate::post::Post;
 
-/// Changes that come together are taken together.
-const GATHER: Duration = Duration::from_millis(100);
-const AGAIN: Duration = Duration::from_secs(10);
-
-impl Record for Portion {
-    type Object = EndpointSlice;
-
-    fn fold(slice: &EndpointSlice) -> Option<Portion> {
-        Portion::of(slice)
-    }
-}
+/// Services that are looked at at once.
+const AT_ONCE: usize = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A kind that is gone is tried again after this time, unless the watch says so before.
+const SERVED_AGAIN: Duration = Duration::from_secs(30);
 
 impl Record for Made {
     type Object = DynamicObject;
 
     fn fold(object: &DynamicObject) -> Option<Made> {
-        Some(Made {
-            uid: object.uid().unwrap_or_default(),
-            resource_version: object.resource_version().unwrap_or_default(),
-            labels: object.labels().clone(),
-            spec: object.data.get("spec").cloned().unwrap_or(Value::Null),
-        })
+        Some(Made::of(object))
     }
 }
 
-/// Looks after the external entities of a member for as long as it is polled.
-pub async fn run(post: Post) -> Infallible {
-    let (portions, made) = (Index::<Portion>::new(), Index::<Made>::new());
-    let wake = Arc::new(Notify::new());
-    let (of_slices, of_entities) = (wake.clone(), wake.clone());
-    portions.on_change(move |_| of_slices.notify_one());
-    made.on_change(move |_| of_entities.notify_one());
-    let slices = Selection {
-        labels: Some(format!("endpointslice.kubernetes.io/managed-by={SLICES_MANAGER}")),
-        ..Selection::default()
-    };
-    let ours = Selection { labels: Some(selector()), unserved: Unserved::Empty, ..Selection::default() };
-    let keep = async {
-        loop {
-            let again = tokio::time::sleep(AGAIN);
-            let all_well = put_right(&post, &portions, &made).await;
-            tokio::select! {
-                biased;
-                () = wake.notified() => tokio::time::sleep(GATHER).await,
-                () = again, if !all_well => {}
+/// What waits to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    All,
+    /// The entities of one federated Service.
+    Service(Key),
+    /// An entity that is of none.
+    Stray(Key),
+}
+
+/// The external entities of one member that is led.
+pub(in crate::policies) struct Keeper {
+    post: Post,
+    sight: Arc<Sight>,
+    roll: Arc<Roll>,
+    made: Arc<Index<Made>>,
+    queue: Queue<Item>,
+    /// Until when nothing is tried, because the server said that it knows no such kind.
+    pause: Mutex<Option<Instant>>,
+}
+
+impl Keeper {
+    pub(in crate::policies) fn new(post: Post, sight: Arc<Sight>, roll: Arc<Roll>) -> Arc<Keeper> {
+        let (made, queue) = (Index::new(), Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
+        let keeper = Arc::new(Keeper { post, sight, roll, made, queue, pause: Mutex::default() });
+        let me = Arc::downgrade(&keeper);
+        keeper.made.on_change(move |news| {
+            let Some(me) = me.upgrade() else { return };
+            match news {
+                News::Record(_, key) => {
+                    me.look_at(&service_of(key));
+                    me.sort_out(key);
+                }
+                News::Knowledge(..) => me.look_at_all(),
+            }
+        });
+        keeper.roll.open(&keeper);
+        let listener: Arc<dyn Listener> = keeper.clone();
+        keeper.sight.register(Arc::downgrade(&listener));
+        keeper
+    }
+
+    /// Looks after them for as long as it is polled.
+    pub(in crate::policies) async fn run(self: Arc<Self>) -> Infallible {
+        let ours = Selection { labels: Some(selector()), unserved: Unserved::Empty, ..Selection::default() };
+        let entities = self.post.client().dynamic(&resource(), None);
+        let members = async {
+            let mut changes = self.post.fleet.changes();
+            loop {
+                self.look_at_all();
+                if changes.changed().await.is_err() {
+                    // The fleet is ours, so its sender is there.
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            never = self.post.fleet.follow_member(&self.post.member, self.made.clone(), ours, entities) => never,
+            never = members => never,
+            never = work(&self.queue, AT_ONCE, |item| self.handle(item)) => never,
+        }
+    }
+
+    pub(super) fn look_at(&self, service: &Key) {
+        self.queue.add(Item::Service(service.clone()));
+    }
+
+    pub(super) fn look_at_all(&self) {
+        self.queue.add(Item::All);
+    }
+
+    /// Has an entity looked at that belongs to no Service and member.
+    fn sort_out(&self, key: &Key) {
+        let is_member = |cluster: &str| self.post.fleet.get(cluster).is_some();
+        if self.made.get(self.me(), key).is_some_and(|made| made.is_stray(key, is_member)) {
+            self.queue.add(Item::Stray(key.clone()));
+        }
+    }
+
+    fn me(&self) -> &str {
+        self.post.name().as_str()
+    }
+
+    /// Whether it is known which there are, and there can be any. What becomes known announces itself.
+    fn is_known(&self) -> bool {
+        self.made.knowledge(self.me()) == Knowledge::Complete && !self.made.is_unserved(self.me())
+    }
+
+    async fn handle(&self, item: Item) -> Next {
+        if !self.is_known() {
+            return Next::Done;
+        }
+        let pause = self.pause.lock().map(|until| until.saturating_duration_since(Instant::now()));
+        if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
+            return Next::After(pause);
+        }
+        let outcome = match &item {
+            Item::All => {
+                self.roll.federated().iter().for_each(|service| self.look_at(service));
+                for (key, _) in self.made.of_member(self.me()) {
+                    self.look_at(&service_of(&key));
+                    self.sort_out(&key);
+                }
+                return Next::Done;
+            }
+            Item::Service(service) => self.put_right(service).await,
+            Item::Stray(key) => self.discard(key).await.map(|()| Next::Done),
+        };
+        outcome.unwrap_or_else(|failed| self.failed(&item, failed))
+    }
+
+    fn failed(&self, item: &Item, failed: Failed) -> Next {
+        let member = self.me();
+        match failed {
+            Failed::NotLeading => Next::Retry,
+            // Nothing can be written until it is there again, so nobody else tries either.
+            Failed::Member(error) if error.code() == Some(404) && !error.is_object_absent() => {
+                tracing::debug!(member, ?item, "external entities are served no more");
+                *self.pause.lock() = Some(Instant::now() + SERVED_AGAIN);
+                Next::After(SERVED_AGAIN)
+            }
+            Failed::Member(error) => {
+                tracing::debug!(member, ?item, %error, "an external entity was not written");
+                Next::Retry
             }
         }
-    };
-    let client = post.client();
-    let entities_here = client.dynamic(&resource(), None);
-    tokio::select! {
-        biased;
-        never = post.fleet.follow_member(&post.member, portions.clone(), slices, client.all()) => never,
-        never = post.fleet.follow_member(&post.member, made.clone(), ours, entities_here) => never,
-        never = keep => never,
     }
-}
 
-/// Writes what differs; says whether all of it worked.
-async fn put_right(post: &Post, portions: &Index<Portion>, made: &Index<Made>) -> bool {
-    let me = post.name().as_str();
-    let is_known = |knowledge| knowledge == Knowledge::Complete;
-    if !is_known(portions.knowledge(me)) || !is_known(made.knowledge(me)) {
-        // What becomes known announces itself.
-        return true;
-    }
-    let seen = portions.of_member(me);
-    let wanted = entities(seen.iter().map(|(key, portion)| (&*key.namespace, &**portion)));
-    let there = made.of_member(me);
-    let mut all_well = true;
-    for step in plan(&wanted, there.iter().map(|(key, made)| (key, &**made))) {
-        if !post.fence.holds() {
-            return false;
+    /// Writes what differs of one federated Service, one entity after the other.
+    async fn put_right(&self, service: &Key) -> Result<Next, Failed> {
+        let namespace = self.sight.namespaces.get(self.me(), &Key::new("", service.namespace.as_str()));
+        if namespace.is_none_or(|namespace| namespace.ending) {
+            // Where it is not there nothing can be; it announces itself when it comes.
+            return Ok(Next::Done);
         }
-        let (Step::Create(key) | Step::Replace(key, _) | Step::Delete(key, _)) = &step;
-        let api: Api<DynamicObject> = post.client().dynamic(&resource(), Some(&key.namespace));
-        let object = |over: Option<&str>| -> Option<DynamicObject> {
-            serde_json::from_value(wanted.get(key)?.object(key, over)).ok()
+        let sums = self.roll.sums(service);
+        for (cluster, sum) in &sums.clusters {
+            let side = if cluster == self.post.name() { Side::Home } else { Side::Elsewhere };
+            let key = place(service, cluster.as_str());
+            let made = self.made.get(self.me(), &key);
+            if let Some(step) = step(sum.seen_from(side), made.as_deref()) {
+                self.take(&key, step, service, cluster, side).await?;
+            }
+        }
+        let now = self.post.clock().now();
+        let left = sums.due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        Ok(left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1)))))
+    }
+
+    async fn take(
+        &self,
+        key: &Key,
+        step: Step,
+        service: &Key,
+        cluster: &ClusterId,
+        side: Side,
+    ) -> Result<(), Failed> {
+        let over = match step {
+            Step::Delete(uid) => return self.delete(key, &uid).await,
+            Step::Create => None,
+            Step::Replace(version) => Some(version),
         };
+        // What became of it meanwhile announces itself.
+        let Some(entity) = self.roll.entity(service, cluster, side) else { return Ok(()) };
+        let Ok(object) = serde_json::from_value(entity.object(key, over.as_deref())) else { return Ok(()) };
         let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
-        let written = match (&step, object(None)) {
-            (Step::Create(_), Some(object)) => {
-                post.client().call(api.create(&params, &object)).await.map(Some)
-            }
-            (Step::Replace(_, version), Some(_)) => {
-                let Some(object) = object(Some(version)) else { continue };
-                post.client().call(api.replace(&key.name, &params, &object)).await.map(Some)
-            }
-            (Step::Delete(_, uid), _) => {
-                post.client().call(api.delete(&key.name, &only(uid))).await.map(|_| None)
-            }
-            (Step::Create(_) | Step::Replace(..), None) => continue,
+        let api = self.api(key);
+        let written = match over {
+            None => self.write(api.create(&params, &object)).await?,
+            Some(_) => self.write(api.replace(&key.name, &params, &object)).await?,
         };
-        match (written, &step) {
-            (Ok(Some(object)), _) => made.learn(post.name(), &object),
-            (Ok(None), Step::Delete(key, uid)) => made.forget(post.name(), key, uid),
-            (Ok(None), _) => {}
-            (Err(error), _) => {
-                tracing::debug!(member = me, %key, %error, "an external entity was not written");
-                all_well = false;
-            }
+        self.made.learn(self.post.name(), &written);
+        Ok(())
+    }
+
+    /// Deletes an entity that belongs to no Service and member, if that is still so.
+    async fn discard(&self, key: &Key) -> Result<(), Failed> {
+        let is_member = |cluster: &str| self.post.fleet.get(cluster).is_some();
+        match self.made.get(self.me(), key).filter(|made| made.is_stray(key, is_member)) {
+            Some(made) => self.delete(key, &made.uid).await,
+            None => Ok(()),
         }
     }
-    all_well
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
+        match self.write(self.api(key).delete(&key.name, &only(uid))).await {
+            Ok(_) => {}
+            Err(Failed::Member(error)) if error.is_object_absent() => {}
+            Err(failed) => return Err(failed),
+        }
+        self.made.forget(self.post.name(), key, uid);
+        Ok(())
+    }
+
+    fn api(&self, key: &Key) -> Api<DynamicObject> {
+        self.post.client().dynamic(&resource(), Some(&key.namespace))
+    }
+
+    async fn write<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
+        if !self.post.fence.holds() {
+            return Err(Failed::NotLeading);
+        }
+        Ok(self.post.client().call(call).await?)
+    }
+}
+
+/// Why something was not written.
+enum Failed {
+    NotLeading,
+    Member(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Member(error)
+    }
+}
+
+/// A namespace that comes has room for entities.
+impl Listener for Keeper {
+    fn policy(&self, _: &ClusterId, _: &PolicyKey) {}
+
+    fn entries(&self, _: &ClusterId, _: &BTreeMap<PolicyKey, Option<Version>>) {}
+
+    fn everything(&self) {
+        self.look_at_all();
+    }
+
+    fn ground(&self, member: &ClusterId, namespace: &str) {
+        if member == self.post.name() && !namespace.is_empty() {
+            let federated = self.roll.federated();
+            federated.iter().filter(|one| one.namespace == namespace).for_each(|one| self.look_at(one));
+        }
+    }
 }
 
 /// Removes the external entities of a cluster that takes part no more; says whether all are gone.

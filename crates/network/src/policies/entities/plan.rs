@@ -3,51 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use koinon_api::names::network::{SLICES_MANAGER, SOURCE_CLUSTER};
+use koinon_api::names::network::SOURCE_CLUSTER;
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
+use koinon_fleet::ClusterId;
 use kube::ResourceExt as _;
+use kube::core::DynamicObject;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
+use crate::policies::content::canonical;
 use crate::policies::names;
+use crate::policies::version::Hash;
+use crate::services::endpoints::{Names, Resolved, at_home, from_elsewhere};
+use crate::services::model::Family;
+use crate::services::view::{Cluster, Member, Stance};
 
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
-const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const LONGEST_LABEL: usize = 63;
+/// How many bytes of a fingerprint are in a name.
+const IN_NAME: usize = 5;
 
-/// What one EndpointSlice says of a federated Service.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Portion {
-    pub service: String,
-    pub cluster: String,
-    pub addresses: BTreeSet<IpAddr>,
-    /// Name, protocol and number.
-    pub ports: BTreeSet<(String, String, i32)>,
-}
-
-impl Portion {
-    /// `None` for a slice that is no part of a federated Service, or that names hosts and no addresses.
-    pub fn of(slice: &EndpointSlice) -> Option<Portion> {
-        let labels = slice.labels();
-        if labels.get(SLICE_MANAGED_BY).map(String::as_str) != Some(SLICES_MANAGER)
-            || slice.address_type == "FQDN"
-        {
-            return None;
-        }
-        let addresses = slice.endpoints.iter().flatten().flat_map(|endpoint| &endpoint.addresses);
-        let ports = slice.ports.iter().flatten().filter_map(|port| {
-            let protocol = port.protocol.clone().unwrap_or_else(|| "TCP".into());
-            Some((port.name.clone().unwrap_or_default(), protocol, port.port?))
-        });
-        Some(Portion {
-            service: labels.get(SERVICE_NAME)?.clone(),
-            cluster: slice.annotations().get(SOURCE_CLUSTER)?.clone(),
-            addresses: addresses.filter_map(|address| address.parse().ok()).collect(),
-            ports: ports.collect(),
-        })
-    }
+/// From where a cluster's part of a Service is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// In the cluster itself, by its own endpoints.
+    Home,
+    /// In any other.
+    Elsewhere,
 }
 
 /// An external entity as it should be.
@@ -74,33 +56,66 @@ impl Entity {
         }
         object
     }
+
+    /// Tells it from any other that there could be under its name.
+    pub fn sum(&self) -> Hash {
+        sum(&self.labels, &self.cluster, &self.spec)
+    }
 }
 
-/// The entities of a cluster, from what its slices say; the first of each pair is the slice's namespace.
-pub fn entities<'a>(portions: impl IntoIterator<Item = (&'a str, &'a Portion)>) -> BTreeMap<Key, Entity> {
-    type Gathered = (BTreeSet<IpAddr>, BTreeSet<(String, String, i32)>);
-    let mut gathered: BTreeMap<(&str, &str, &str), Gathered> = BTreeMap::new();
-    for (namespace, portion) in portions {
-        let place = (namespace, &*portion.service, &*portion.cluster);
-        let (addresses, ports) = gathered.entry(place).or_default();
-        addresses.extend(&portion.addresses);
-        ports.extend(portion.ports.iter().cloned());
+fn sum(labels: &BTreeMap<String, String>, cluster: &str, spec: &Value) -> Hash {
+    let mut text = String::new();
+    canonical(&json!([labels, cluster]), &mut text);
+    canonical(spec, &mut text);
+    Hash::of(text.as_bytes())
+}
+
+/// The entity for what one cluster brings to a federated Service; none if that has no address.
+pub fn entity(
+    service: &Key,
+    id: &ClusterId,
+    cluster: &Cluster,
+    resolved: &Resolved,
+    side: Side,
+) -> Option<Entity> {
+    if cluster.stance == Stance::Drop {
+        return None;
     }
-    let filled = gathered.into_iter().filter(|(_, (addresses, _))| !addresses.is_empty());
-    let entities = filled.map(|((namespace, service, cluster), (addresses, ports))| {
-        let endpoints: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip.to_string()})).collect();
-        let ports: Vec<Value> = ports
-            .iter()
-            .map(|(name, protocol, port)| json!({"name": name, "protocol": protocol, "port": port}))
-            .collect();
-        let entity = Entity {
-            labels: labels(service, cluster),
-            cluster: cluster.to_owned(),
-            spec: json!({"endpoints": endpoints, "ports": ports}),
+    let (mut addresses, mut ports) = (BTreeSet::<IpAddr>::new(), BTreeSet::new());
+    for member in &cluster.members {
+        let names = own_names(member);
+        let reached = match side {
+            Side::Home => at_home(member, &names),
+            Side::Elsewhere => from_elsewhere(member, cluster, &names, resolved),
         };
-        (Key::new(namespace, name(service, cluster)), entity)
-    });
-    entities.collect()
+        // Rules know addresses, and no names of hosts.
+        for group in reached.groups.into_iter().filter(|group| group.family != Family::Name) {
+            addresses.extend(group.endpoints.iter().filter_map(|one| one.address.parse::<IpAddr>().ok()));
+            let numbered = group
+                .ports
+                .into_iter()
+                .filter_map(|port| Some((port.name, port.protocol.as_str(), port.port?)));
+            ports.extend(numbered);
+        }
+    }
+    if addresses.is_empty() {
+        return None;
+    }
+    let endpoints: Vec<Value> = addresses.iter().map(|ip| json!({"ip": ip.to_string()})).collect();
+    let ports: Vec<Value> = ports
+        .iter()
+        .map(|(name, protocol, port)| json!({"name": name, "protocol": protocol, "port": port}))
+        .collect();
+    Some(Entity {
+        labels: labels(&service.name, id.as_str()),
+        cluster: id.as_str().to_owned(),
+        spec: json!({"endpoints": endpoints, "ports": ports}),
+    })
+}
+
+/// Its ports are called as the member calls them, so that what one cluster has depends on no other.
+fn own_names(member: &Member) -> Names {
+    member.joining.ports.iter().map(|port| (port.name.clone(), vec![port.name.clone()])).collect()
 }
 
 fn labels(service: &str, cluster: &str) -> BTreeMap<String, String> {
@@ -115,104 +130,207 @@ fn labels(service: &str, cluster: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Parts are never joined by a character that they may hold, so the cluster is in the name as a number.
-fn name(service: &str, cluster: &str) -> String {
-    let sum = digest(&SHA256, format!("{service}/{cluster}").as_bytes());
-    let short: String = sum.as_ref()[..5].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{service}-{short}")
+/// The entity of a federated Service for one cluster. Parts are never joined by a character that they may hold, so the
+/// cluster is in the name as a number.
+pub(super) fn place(service: &Key, cluster: &str) -> Key {
+    let sum = digest(&SHA256, format!("{}/{cluster}", service.name).as_bytes());
+    let short: String = sum.as_ref()[..IN_NAME].iter().map(|byte| format!("{byte:02x}")).collect();
+    Key::new(service.namespace.as_str(), format!("{}-{short}", service.name))
+}
+
+/// The federated Service that an entity of this name would be of.
+pub(super) fn service_of(entity: &Key) -> Key {
+    let length = entity.name.len().saturating_sub(2 * IN_NAME + 1);
+    Key::new(entity.namespace.as_str(), entity.name.get(..length).unwrap_or_default())
+}
+
+/// What is kept of an external entity of ours that is there: there are as many as Services times clusters.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Made {
+    pub(super) uid: Box<str>,
+    pub(super) resource_version: Box<str>,
+    /// The cluster that it stands for.
+    pub(super) cluster: Box<str>,
+    pub(super) sum: Hash,
+}
+
+impl Made {
+    pub(super) fn of(object: &DynamicObject) -> Made {
+        let cluster = object.annotations().get(SOURCE_CLUSTER).map_or("", String::as_str);
+        let spec = object.data.get("spec").unwrap_or(&Value::Null);
+        Made {
+            uid: object.uid().unwrap_or_default().into(),
+            resource_version: object.resource_version().unwrap_or_default().into(),
+            cluster: cluster.into(),
+            sum: sum(object.labels(), cluster, spec),
+        }
+    }
+
+    /// Whether nobody who looks at Services and members would come across it under this name.
+    pub(super) fn is_stray(&self, key: &Key, is_member: impl FnOnce(&str) -> bool) -> bool {
+        !is_member(&self.cluster) || place(&service_of(key), &self.cluster) != *key
+    }
 }
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    Create(Key),
+pub(super) enum Step {
+    Create,
     /// Over the version that was seen.
-    Replace(Key, String),
+    Replace(String),
     /// This very object.
-    Delete(Key, String),
+    Delete(String),
 }
 
-/// An external entity of ours that is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Made {
-    pub uid: String,
-    pub resource_version: String,
-    pub labels: BTreeMap<String, String>,
-    pub spec: Value,
-}
-
-/// What to write, so that the entities are as they should be.
-pub fn plan<'a>(
-    wanted: &BTreeMap<Key, Entity>,
-    made: impl IntoIterator<Item = (&'a Key, &'a Made)>,
-) -> Vec<Step> {
-    let made: BTreeMap<&Key, &Made> = made.into_iter().collect();
-    let mut steps = Vec::new();
-    for (key, entity) in wanted {
-        match made.get(key) {
-            None => steps.push(Step::Create(key.clone())),
-            Some(made) if made.spec == entity.spec && made.labels == entity.labels => {}
-            Some(made) => steps.push(Step::Replace(key.clone(), made.resource_version.clone())),
-        }
+/// What to write, so that an entity is as it should be.
+pub(super) fn step(wanted: Option<Hash>, made: Option<&Made>) -> Option<Step> {
+    match (wanted, made) {
+        (None, None) => None,
+        (Some(_), None) => Some(Step::Create),
+        (Some(wanted), Some(made)) if made.sum == wanted => None,
+        (Some(_), Some(made)) => Some(Step::Replace(made.resource_version.to_string())),
+        (None, Some(made)) => Some(Step::Delete(made.uid.to_string())),
     }
-    let left = made.iter().filter(|(key, _)| !wanted.contains_key(**key));
-    steps.extend(left.map(|(key, made)| Step::Delete((*key).clone(), made.uid.clone())));
-    steps
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn portion(service: &str, cluster: &str, addresses: &[&str]) -> Portion {
-        Portion {
-            service: service.into(),
-            cluster: cluster.into(),
-            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
-            ports: [("http".to_owned(), "TCP".to_owned(), 80)].into(),
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::services::model::{
+        Address, Conditions, Endpoint, Joining, Kind, Port, Protocol, Reach, SlicePort, Source,
+    };
+    use crate::services::records::SourceSlice;
+
+    fn id(name: &str) -> ClusterId {
+        ClusterId::new(name).unwrap()
+    }
+
+    /// A Service that is reached so from elsewhere, with these addresses at home.
+    fn member(name: &str, reach: Reach, addresses: &[&str]) -> Member {
+        let port = Port {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: 80,
+            node_port: None,
+            app_protocol: None,
+        };
+        let joining = Joining {
+            joins: vec![Key::new("x", "web")],
+            flaws: Vec::new(),
+            uid: name.into(),
+            created: Timestamp::UNIX_EPOCH,
+            reach,
+            ports: vec![port],
+            affinity: None,
+            traffic_distribution: None,
+        };
+        let endpoint = |address: &&str| Endpoint {
+            address: (*address).into(),
+            conditions: Conditions::default(),
+            hostname: None,
+            zone: None,
+            home: None,
+        };
+        let slice = SourceSlice {
+            service: name.into(),
+            family: Family::V4,
+            ports: vec![SlicePort {
+                name: "http".into(),
+                protocol: Protocol::Tcp,
+                port: Some(8080),
+                app_protocol: None,
+            }],
+            endpoints: addresses.iter().map(endpoint).collect(),
+            flaws: Vec::new(),
+        };
+        Member {
+            source: Source { cluster: id("a"), kind: Kind::Service, key: Key::new("n", name) },
+            joining: Arc::new(joining),
+            slices: vec![(format!("{name}-1"), Arc::new(slice))],
         }
     }
 
+    fn cluster(members: Vec<Member>) -> Cluster {
+        Cluster { known: true, members, ..Cluster::default() }
+    }
+
+    #[track_caller]
+    fn check(cluster: &Cluster, side: Side, wanted: &Value) {
+        let entity = entity(&Key::new("x", "web"), &id("a"), cluster, &Resolved::new(), side);
+        assert_eq!(entity.map_or(Value::Null, |entity| entity.spec), *wanted);
+    }
+
     #[test]
-    fn one_for_each_service_and_source_cluster() {
-        let portions = [
-            ("x", portion("web", "a", &["10.0.0.2", "10.0.0.1"])),
-            ("x", portion("web", "a", &["fd00::1"])),
-            ("x", portion("web", "b", &["10.1.0.1"])),
-            ("y", portion("web", "b", &["10.1.0.1"])),
-            ("x", portion("idle", "b", &[])),
-        ];
-        let wanted = entities(portions.iter().map(|(namespace, portion)| (*namespace, portion)));
-        assert_eq!(wanted.len(), 3);
-        let (key, entity) = wanted.iter().find(|(_, entity)| entity.cluster == "a").unwrap();
-        assert!(key.namespace == "x" && key.name.starts_with("web-"), "{key}");
-        assert_eq!(
-            entity.spec["endpoints"],
-            json!([{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}, {"ip": "fd00::1"}])
+    fn by_its_own_addresses_at_home_and_by_those_that_lead_there_elsewhere() {
+        let two = cluster(vec![
+            member("one", Reach::Pods, &["10.0.0.2", "10.0.0.1"]),
+            member("two", Reach::Addresses(vec![Address::ip("192.0.2.1").unwrap()]), &["10.0.0.3"]),
+        ]);
+        let pods = json!({"name": "http", "protocol": "TCP", "port": 8080});
+        check(
+            &two,
+            Side::Home,
+            &json!({"endpoints": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}, {"ip": "10.0.0.3"}], "ports": [pods]}),
         );
-        assert_eq!(entity.labels[names::ENTITY_NAME], "web");
-        assert_eq!(entity.labels[names::ENTITY_CLUSTER], "a");
+        let own = json!({"name": "http", "protocol": "TCP", "port": 80});
+        check(
+            &two,
+            Side::Elsewhere,
+            &json!({"endpoints": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}, {"ip": "192.0.2.1"}], "ports": [own, pods]}),
+        );
+        check(&cluster(vec![member("one", Reach::Pods, &[])]), Side::Elsewhere, &Value::Null);
+        check(&cluster(Vec::new()), Side::Home, &Value::Null);
+        check(&Cluster { stance: Stance::Drop, ..two }, Side::Elsewhere, &Value::Null);
+    }
+
+    #[test]
+    fn what_a_rule_selects_by() {
+        let (web, a) = (Key::new("x", "web"), cluster(vec![member("one", Reach::Pods, &["10.0.0.1"])]));
+        let named =
+            |cluster: &str| entity(&web, &id(cluster), &a, &Resolved::new(), Side::Elsewhere).unwrap().labels;
+        assert_eq!(named("a")[names::ENTITY_NAME], "web");
+        assert_eq!(named("a")[names::ENTITY_CLUSTER], "a");
+        assert!(
+            !named(&format!("{0}.{0}", "a".repeat(40))).contains_key(names::ENTITY_CLUSTER),
+            "no label is so long"
+        );
     }
 
     #[test]
     fn only_what_differs_is_written() {
-        let portions = [portion("web", "a", &["10.0.0.1"]), portion("web", "b", &["10.0.0.2"])];
-        let wanted = entities(portions.iter().map(|portion| ("x", portion)));
-        let mut made: BTreeMap<Key, Made> = wanted
-            .iter()
-            .map(|(key, entity)| {
-                let (labels, spec) = (entity.labels.clone(), entity.spec.clone());
-                (key.clone(), Made { uid: "u".into(), resource_version: "7".into(), labels, spec })
-            })
-            .collect();
-        assert_eq!(plan(&wanted, &made), []);
-        let key = made.keys().next().unwrap().clone();
-        made.get_mut(&key).unwrap().spec = json!({});
-        assert_eq!(plan(&wanted, &made), [Step::Replace(key.clone(), "7".into())]);
-        made.remove(&key);
-        assert_eq!(plan(&wanted, &made), [Step::Create(key)]);
-        assert_eq!(plan(&BTreeMap::new(), &made).len(), 1);
+        let (web, a) = (Key::new("x", "web"), cluster(vec![member("one", Reach::Pods, &["10.0.0.1"])]));
+        let wanted = entity(&web, &id("a"), &a, &Resolved::new(), Side::Home).unwrap();
+        let key = place(&web, "a");
+        let mut object: DynamicObject = serde_json::from_value(wanted.object(&key, Some("7"))).unwrap();
+        object.metadata.uid = Some("u".into());
+        let made = Made::of(&object);
+        assert_eq!(step(Some(wanted.sum()), Some(&made)), None);
+        assert_eq!(step(Some(wanted.sum()), None), Some(Step::Create));
+        assert_eq!(step(None, Some(&made)), Some(Step::Delete("u".into())));
+        assert_eq!(step(None, None), None);
+        object.data["spec"]["endpoints"] = json!([]);
+        assert_eq!(step(Some(wanted.sum()), Some(&Made::of(&object))), Some(Step::Replace("7".into())));
+    }
+
+    #[test]
+    fn a_name_says_of_which_service_it_is_and_strays_are_found() {
+        let key = place(&Key::new("x", "web-api"), "prod");
+        assert_eq!(service_of(&key), Key::new("x", "web-api"));
         // Never joined by what the parts may hold.
-        assert_ne!(name("web-api", "prod"), name("web", "api-prod"));
+        assert_ne!(key, place(&Key::new("x", "web"), "api-prod"));
+        let made = |cluster: &str| Made {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            cluster: cluster.into(),
+            sum: Hash::of(b""),
+        };
+        assert!(!made("prod").is_stray(&key, |_| true));
+        assert!(made("prod").is_stray(&key, |_| false), "its cluster left");
+        assert!(made("test").is_stray(&key, |_| true), "somebody changed what it stands for");
+        assert!(made("prod").is_stray(&Key::new("x", "é"), |_| true));
     }
 }

@@ -56,13 +56,18 @@ pub(super) fn from_nothing(case: &Case<'_>, foreign: Option<&Sighting>) -> Act {
     if !winner.is_live() {
         return gone::acknowledge(case, winner);
     }
+    // A removal that lost to what lives, where nothing comes over it, would be remembered for ever.
+    let rest = |why| match case.mine {
+        Some(mine) if !mine.version.is_live() => Act::Forget(Why::Done),
+        _ => Act::Rest(why),
+    };
     if !case.accept.takes(case.me, &winner.origin) {
-        return Act::Rest(Why::Declined);
+        return rest(Why::Declined);
     }
     match case.ground {
         Ground::Unknown => Act::Rest(Why::Unseen),
-        Ground::Missing => Act::Rest(Why::NoNamespace),
-        Ground::Here(_) if foreign.is_some() => Act::Rest(Why::Foreign),
+        Ground::Missing => rest(Why::NoNamespace),
+        Ground::Here(_) if foreign.is_some() => rest(Why::Foreign),
         Ground::Here(_) => write(case, winner, None),
     }
 }

@@ -21,7 +21,7 @@ use super::accept::Accept;
 use super::content::Sighting;
 use super::key::PolicyKey;
 use super::ledger::{Entry, Place, Refusal};
-use super::version::Version;
+use super::version::{HIGHEST, Version};
 pub use rejoin::rejoin;
 use standing::{Standing, standing};
 
@@ -179,6 +179,8 @@ pub enum Why {
     GroundGone,
     /// A user removed it here while a newer revision was on its way: of that one nothing was said.
     Outdated,
+    /// A user did something, and there is no higher revision.
+    Exhausted,
 }
 
 /// Something that users should hear.
@@ -196,6 +198,8 @@ pub enum News {
     RefusedIn(ClusterId, String),
     /// Spellings of the annotation say different things.
     Contradicts,
+    /// What was done here cannot be numbered.
+    Exhausted,
 }
 
 /// Decides about one policy.
@@ -227,11 +231,11 @@ impl<'a> Case<'a> {
         self.winner().map_or(0, |version| version.rev)
     }
 
-    /// A revision that a user of this member makes now.
-    fn next(&self, content: Option<super::version::Hash>) -> Version {
+    /// A revision that a user of this member makes now; none where somebody wrote down the highest that there can be.
+    fn next(&self, content: Option<super::version::Hash>) -> Option<Version> {
         let base = self.mine.map_or(0, |mine| mine.version.rev);
-        let rev = self.known_rev().max(self.floor) + 1;
-        Version { rev, base, origin: self.me.clone(), content }
+        let rev = self.known_rev().max(self.floor).checked_add(1).filter(|rev| *rev <= HIGHEST)?;
+        Some(Version { rev, base, origin: self.me.clone(), content })
     }
 }
 
@@ -239,6 +243,9 @@ fn news(case: &Case<'_>, act: &Act) -> Vec<News> {
     let mut news = Vec::new();
     if let (Act::Forget(Why::Outdated), Some(by)) = (act, case.winner()) {
         news.push(News::Outlived { by: by.clone() });
+    }
+    if *act == Act::Rest(Why::Exhausted) {
+        news.push(News::Exhausted);
     }
     let Object::Here(sighting) = case.object else { return news };
     if sighting.is_federated() && sighting.marked.contradicts {

@@ -39,7 +39,8 @@ pub fn plan(
     next.members.extend(listed.iter().filter(|member| *member != me).cloned());
     for member in left.iter().filter(|member| !listed.contains(*member)) {
         if next.members.remove(member) {
-            *next.departed.entry(member.clone()).or_default() += 1;
+            let times = next.departed.entry(member.clone()).or_default();
+            *times = times.saturating_add(1);
         }
     }
     RosterPlan { write: (next != *mine).then_some(next), rejoining: false }

@@ -118,7 +118,7 @@ fn adopted<'a>(case: &Case<'a>, version: Version, sighting: &'a Sighting) -> Sta
 }
 
 fn judged<'a>(case: &Case<'a>, deed: Deed, content: Option<Hash>) -> Standing<'a> {
-    let version = case.next(content);
+    let Some(version) = case.next(content) else { return Standing::Unclear(Why::Exhausted) };
     let state = match (content, case.ground) {
         (None, _) => State::Removed,
         (Some(_), Ground::Here(place)) => State::Applied { local: None, place },

@@ -10,6 +10,7 @@ mod books;
 mod imports;
 mod look;
 mod machines;
+mod origins;
 mod post;
 mod quota;
 mod resolve;
@@ -18,6 +19,8 @@ mod standing;
 mod undone;
 mod withdraw;
 
+pub(crate) use origins::Ear;
+pub use origins::Origins;
 pub use resolve::{Resolve, system};
 
 use std::convert::Infallible;
@@ -71,6 +74,11 @@ impl Services {
     pub fn new(fleet: Arc<Fleet>, options: Options, metrics: Metrics) -> Arc<Services> {
         let sources = Sources::new(fleet, options.resolve.clone());
         Arc::new(Services { sources, options, metrics })
+    }
+
+    /// What is known of federated Services, for whoever else needs it.
+    pub fn origins(&self) -> Origins {
+        Origins::new(self.sources.clone(), self.options.stale)
     }
 }
 

@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::books::{Books, Concerned};
+use super::origins::Ear;
 use super::post::{Inbox, Job};
 use super::quota::Limits;
 use super::resolve::{Resolve, Resolver};
@@ -39,6 +40,8 @@ pub(super) struct Sources {
 pub(super) struct Desk {
     pub(super) books: RwLock<Books>,
     posts: RwLock<Vec<Weak<Inbox>>>,
+    /// Others who want to hear of federated Services.
+    pub(super) ears: RwLock<Vec<Weak<dyn Ear>>>,
     /// Whether anybody is reached by nodes, so that they have to be known.
     nodes_matter: watch::Sender<bool>,
     /// Whether anybody exports a Service.
@@ -201,8 +204,9 @@ impl Desk {
 
     /// Has a federated Service looked at everywhere.
     pub(super) fn tell_all(&self, concerned: impl IntoIterator<Item = Key>) {
-        let posts = self.posts.read();
+        let (posts, ears) = (self.posts.read(), self.ears.read());
         for key in concerned {
+            ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.federated(&key));
             for post in posts.iter().filter_map(Weak::upgrade) {
                 post.add(Job::Federated(key.clone()));
             }
@@ -224,6 +228,7 @@ impl Desk {
 
     /// Has everything looked at again, everywhere.
     fn tell_everything(&self) {
+        self.ears.read().iter().filter_map(Weak::upgrade).for_each(|ear| ear.everything());
         self.tell_posts(&Job::All);
     }
 

@@ -7,7 +7,7 @@ use crate::policies::accept::Accept;
 use crate::policies::content::{Marked, Sighting};
 use crate::policies::key::PolicyKey;
 use crate::policies::ledger::{Entry, Place, State};
-use crate::policies::plan::{Act, Case, Ground, Knows, News, Object, Other, plan, rejoin};
+use crate::policies::plan::{Act, Case, Ground, Knows, News, Object, Other, Why, plan, rejoin};
 use crate::policies::version::Version;
 
 /// `REV ORIGIN SAYS`, where `-` says that it was removed.
@@ -316,4 +316,25 @@ fn what_a_member_brings_along() {
     }
     let unknown = Given { known: false, waited: true, ..given("applied 1 b 1", "1", "", "") };
     assert_eq!(unknown.with(|case| words(&rejoin(case))), "rest OthersUnknown");
+}
+
+#[test]
+fn a_removal_that_lost_is_forgotten_where_nothing_comes_over_it() {
+    // Made a plain policy here while somebody else changed it: theirs wins, and cannot come.
+    given("removed 2 m -", "1*", "applied 2 b 2", "2").check("forget Done");
+    given("", "1*", "applied 2 b 2", "2").check("rest Foreign");
+    let declining = Given { accept: Accept::None, ..given("removed 2 m -", "", "applied 2 b 2", "2") };
+    declining.check("forget Done");
+    let homeless = Given { ground: Ground::Missing, ..given("settled 2 m -", "", "applied 2 b 2", "2") };
+    homeless.check("forget Done");
+}
+
+#[test]
+fn nothing_comes_after_the_highest_revision() {
+    let highest = format!("applied {} b 1", crate::policies::version::HIGHEST);
+    let case = given(&highest, "2", &highest, "1");
+    assert_eq!(case.with(|case| plan(case).act), Act::Rest(Why::Exhausted));
+    assert_eq!(case.with(|case| plan(case).news), [News::Exhausted]);
+    let before = format!("applied {} b 1", crate::policies::version::HIGHEST - 1);
+    given(&before, "2", &before, "1").with(|case| assert!(matches!(plan(case).act, Act::Judge(..))));
 }

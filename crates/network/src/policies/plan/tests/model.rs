@@ -112,7 +112,7 @@ impl Moment {
         assert!(!self.cleanly || federated.is_empty(), "it came back: {shows}");
         for site in &self.world.sites {
             let live = site.entry.as_ref().is_some_and(|entry| entry.version.is_live());
-            assert_eq!(site.entry.is_some(), live, "what is over is forgotten: {site:#?}");
+            assert_eq!(site.entry.is_some(), live, "what is over is forgotten: {:#?}", self.world);
             let here = site.policy.as_ref().is_some_and(|policy| policy.federated);
             assert_eq!(live, here, "{site:#?}");
         }
@@ -193,12 +193,17 @@ fn a_policy_everywhere_then_one_deed_and_crashes() {
     check(everywhere(), 1, 9, APART);
 }
 
-/// Takes long: with `KOINON_MODEL=full`.
 #[test]
-fn more_of_everything() {
-    if std::env::var("KOINON_MODEL").is_ok_and(|value| value == "full") {
-        check(everywhere(), 2, 0, TOGETHER);
-        check(World::new(), 2, 1, TOGETHER);
-        check(everywhere(), 2, 1, TOGETHER);
-    }
+fn a_policy_everywhere_then_two_deeds() {
+    check(everywhere(), 2, 0, TOGETHER);
+}
+
+#[test]
+fn nothing_then_two_deeds_and_a_crash() {
+    check(World::new(), 2, 1, TOGETHER);
+}
+
+#[test]
+fn a_policy_everywhere_then_two_deeds_and_a_crash() {
+    check(everywhere(), 2, 1, TOGETHER);
 }
