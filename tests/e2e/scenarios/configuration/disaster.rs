@@ -121,10 +121,13 @@ pub(super) async fn cluster_failure(world: Arc<World>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who is what, as `koinon status config` sees it from a cluster.
+/// Who is what, as `koinon status config` sees it from a cluster; all but the one that leads got something.
 async fn roles(site: &Site) -> anyhow::Result<String> {
     let seen: Value = serde_json::from_str(&site.room.koinon(&["status", "config", "-o", "json"]).await?)?;
     let clusters = seen["clusters"].as_array().with_context(|| seen.to_string())?;
+    let followers = clusters.iter().filter(|one| one["role"] == "Follower");
+    let without = followers.filter(|one| !one["lastFederated"].is_string()).count();
+    ensure!(without == 0, "not everybody is said to have got something: {seen}");
     let mut roles: Vec<String> = clusters
         .iter()
         .map(|one| {
