@@ -77,19 +77,22 @@ impl Keeper {
     /// when a write came to something that makes one wonder.
     async fn until_outdated(&self, agreement: &Agreement, doubt: &Notify) {
         loop {
-            tokio::select! {
+            // A server may say a little later what it serves than it does so.
+            let looks = tokio::select! {
                 biased;
-                () = doubt.notified() => {}
-                () = tokio::time::sleep(self.options.resync) => {}
+                () = doubt.notified() => 2,
+                () = tokio::time::sleep(self.options.resync) => 1,
+            };
+            for _ in 0..looks {
+                match self.definition.agree(&self.cloud).await {
+                    Ok(now) if now == *agreement => {}
+                    // It says nothing: then what was said before holds.
+                    Err(Misfit::Unknown(_)) => {}
+                    Ok(_) | Err(_) => return,
+                }
+                // However many writes make one wonder, this is asked no more often.
+                tokio::time::sleep(AGREE_EVERY).await;
             }
-            match self.definition.agree(&self.cloud).await {
-                Ok(now) if now == *agreement => {}
-                // It says nothing: then what was said before holds.
-                Err(Misfit::Unknown(_)) => {}
-                Ok(_) | Err(_) => return,
-            }
-            // However many writes make one wonder, this is asked no more often.
-            tokio::time::sleep(AGREE_EVERY).await;
         }
     }
 

@@ -53,8 +53,8 @@ impl Pipeline {
         let written = Some(record.open());
         let again = plan::up(&self.rules, seen(&above, &written), seen(&below, &copy), known);
         let shaped = matches!(again, Up::Status { .. });
-        // A status that does not stay as it was written may have become a subresource meanwhile.
-        if shaped && !self.up.status {
+        // A write that left the status as it was: it may have become a subresource meanwhile.
+        if !self.up.status && record.print_of_status() == now {
             self.doubt.notify_one();
         }
         if let Some(times) = lane.contest.note(&key, from, record.print_of_status(), shaped) {

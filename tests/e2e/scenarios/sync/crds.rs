@@ -84,6 +84,27 @@ pub(super) async fn come_change_and_go(world: Arc<World>) -> anyhow::Result<()> 
     pair.end(Some(running)).await
 }
 
+/// In the cloud the status becomes a subresource and ceases to be one, long before the next resync.
+pub(super) async fn the_clouds_status_changes(world: Arc<World>) -> anyhow::Result<()> {
+    let mut pair = Pair::new(world).await?;
+    let toys = Definition::new("states", json!({SOURCE: "cloud"}));
+    pair.define(&toys).await?;
+    let (cloud, robot) = (pair.cloud.clone(), pair.robot.clone());
+    let running = pair.start().await?;
+    cloud.create(&toys.objects(), &toys.made("ball", json!({}), json!({"size": 1}))).await?;
+    robot.until_there(&toys.object("ball")).await?;
+    for (round, status) in [true, false, true].into_iter().enumerate() {
+        let versions = Definition { status, ..toys.clone() }.crd()["spec"]["versions"].clone();
+        cloud.patch(&toys.path(), &json!({"spec": {"versions": versions}})).await?;
+        let reported = json!({"status": {"round": round}});
+        robot.patch(&format!("{}/status", toys.object("ball")), &reported).await?;
+        let up = |toy: &Value| toy["status"]["round"] == round;
+        let original = cloud.until("its status is up", &toys.object("ball"), up).await?;
+        ensure!(original["spec"] == json!({"size": 1}), "{original}");
+    }
+    pair.end(Some(running)).await
+}
+
 /// The versions in which the syncer wrote an object.
 fn written_in(object: &Value) -> Vec<&str> {
     let fields = object["metadata"]["managedFields"].as_array().into_iter().flatten();

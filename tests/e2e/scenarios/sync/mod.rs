@@ -23,6 +23,7 @@ pub(super) fn all() -> Vec<Scenario> {
         api("copies_end_with_their_originals", objects::ends),
         api("crds_come_change_and_go", crds::come_change_and_go),
         api("versions_scopes_and_subresources", crds::versions_and_scopes),
+        api("the_clouds_status_changes", crds::the_clouds_status_changes),
         api("without_a_link", links::without_a_link),
         api("credentials_are_renewed", links::credentials),
         api("the_robots_own_credentials_are_renewed", turns::the_robots_own_credentials),
