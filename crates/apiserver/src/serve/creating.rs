@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::admit::{self, Write};
 use super::call::Call;
-use super::object::text;
+use super::object::{metadata, text};
 use super::parts::Part;
 use super::respond::{Reply, success};
 use super::write::{self, Managed};
@@ -68,12 +68,15 @@ pub(crate) async fn read(call: &mut Call, part: Part, body: &[u8]) -> Result<Val
 
 /// Evictions have an older version, which differs in nothing but its name.
 fn older(call: &Call, part: Part, body: &[u8]) -> Option<Json> {
+    if part != Part::Eviction {
+        return None;
+    }
     let Json::Object(mut entries) = incoming::parse(&call.headers, body, "policy/v1", "Eviction").ok()?
     else {
         return None;
     };
     let (_, version) = entries.iter_mut().find(|(key, _)| key == "apiVersion")?;
-    if part != Part::Eviction || *version != Json::String("policy/v1beta1".to_owned()) {
+    if *version != Json::String("policy/v1beta1".to_owned()) {
         return None;
     }
     *version = Json::String("policy/v1".to_owned());
@@ -108,7 +111,9 @@ pub(crate) async fn bind(call: &mut Call, body: Bytes) -> Result<Reply> {
 
 /// `POST …/bindings`: the binding names its pod itself.
 pub(crate) async fn bind_named(call: &mut Call, body: Bytes) -> Result<Reply> {
-    let binding = read(call, Part::Whole, &body).await?;
+    let mut binding = read(call, Part::Whole, &body).await?;
+    // Here a uid is that of the binding, which has none of its own.
+    metadata(&mut binding).remove("uid");
     check_binding(&binding)?;
     admit(call, Part::Whole, &binding).await?;
     let pods = call.server.catalog().resource("", "v1", "pods");

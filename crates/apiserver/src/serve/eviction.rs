@@ -65,7 +65,15 @@ enum Judged {
 
 fn dry_run(call: &Call, options: &mut Value) -> Result<bool> {
     let asked = call.query.dry_run("CreateOptions")?;
-    let written = options["dryRun"].as_array().is_some_and(|given| !given.is_empty());
+    let written: Vec<&str> =
+        options["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let different = asked && !written.is_empty() && written != ["All"];
+    if different {
+        let why =
+            format!("Non-matching dry-run options in request and content: [All] and [{}]", written.join(" "));
+        return Err(Error::new(500, "", why));
+    }
+    let written = !written.is_empty();
     if asked && !written {
         options["dryRun"] = json!(["All"]);
     }
