@@ -63,6 +63,16 @@ pub(crate) fn of_manifest(manifest: &Value) -> u64 {
     digest(&json!({"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": spec}))
 }
 
+/// A number for what a manifest is about: the same, however fast and whether at all its pods are being replaced.
+pub(crate) fn subject(manifest: &Value) -> u64 {
+    let mut manifest = manifest.clone();
+    if let Some(spec) = manifest["spec"].as_object_mut() {
+        spec.remove("strategy");
+        spec.remove("paused");
+    }
+    of_manifest(&manifest)
+}
+
 /// Whether two statuses say the same. Servers leave out counts that are zero.
 pub(crate) fn is_same_status(one: &impl Serialize, other: &impl Serialize) -> bool {
     let counts = |status: Value| match status {

@@ -70,6 +70,11 @@ impl Hub {
             + Sync
             + 'static,
     {
+        if object.meta().deletion_timestamp.is_none()
+            && self.deletions.is_written_down(object.meta().uid.as_deref().unwrap_or_default())
+        {
+            return Some(Next::Done);
+        }
         match self.set_finalizer(kind, object).await {
             // The answer is seen as a change, and looked at then.
             Ok(Some(answer)) if answer.meta().deletion_timestamp.is_none() => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use koinon_api::names::workloads;
-use koinon_api::placement::Placement;
+use koinon_api::placement::{ClusterState, Placement};
 use koinon_api::preferences::{ClusterPreference, Preferences, ScaleDown};
 
 use crate::rollout::Counting;
@@ -59,6 +59,19 @@ fn as_before(before: Option<&Placement>) -> (Preferences, i64) {
     (Preferences { rebalance: false, scale_down: ScaleDown::Ordered, clusters }, replicas)
 }
 
+impl Intent {
+    /// As long as nothing of it can be read, whoever is offline is still meant to have what it had: nobody else has it, and
+    /// it has it when it is back.
+    pub(crate) fn keep_offline(&self, placement: &mut Placement, before: Option<&Placement>) {
+        let Some(before) = before.filter(|_| self.fault.is_some()) else { return };
+        for (name, entry) in &mut placement.clusters {
+            if entry.state == ClusterState::Offline {
+                entry.desired = before.clusters.get(name).map_or(0, |last| last.desired);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use koinon_api::placement::ClusterPlacement;
@@ -76,6 +89,21 @@ mod tests {
         assert_eq!(read.preferences.for_cluster("a").unwrap().max_replicas, Some(3));
         assert!(read.fault.unwrap().contains("not JSON"));
         assert_eq!(intent(&annotations, "p", 9, None).replicas, 0);
+    }
+
+    #[test]
+    fn who_is_offline_meanwhile_is_still_meant_to_have_what_it_had() {
+        let one = |desired, state| {
+            let one = ClusterPlacement { desired, state, ..ClusterPlacement::default() };
+            Placement { observed_generation: 1, clusters: [("a".to_owned(), one)].into() }
+        };
+        for (text, expected) in [("{", 3), ("{}", 0)] {
+            let before = one(3, ClusterState::Ready);
+            let read = intent(&[("p".to_owned(), text.to_owned())].into(), "p", 3, Some(&before));
+            let mut now = one(0, ClusterState::Offline);
+            read.keep_offline(&mut now, Some(&before));
+            assert_eq!(now.clusters["a"].desired, expected, "{text}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::deployments;
 use crate::intent::intent;
 use crate::placing::{self, Surge, Wanted, place};
 use crate::planner::{PROBES, Plan};
-use crate::rollout::{self, Local, Member, Reach, Record, View};
+use crate::rollout::{self, Local, Member, Reach, View};
 
 /// What should be assumed.
 #[derive(Debug, Clone, Default)]
@@ -256,9 +256,9 @@ fn view(seen: &BTreeMap<String, placing::Member>, plan: &Plan, clusters: &Cluste
             available: count,
             ..Local::default()
         });
-        (name.clone(), Member { reach: member.reach, share, local })
+        (name.clone(), Member { reach: member.reach, share, local, refused: None })
     };
-    View { members: seen.iter().map(member).collect(), shadows: Vec::new(), record: Record::default() }
+    View { members: seen.iter().map(member).collect(), ..View::default() }
 }
 
 fn set_image(spec: &mut DeploymentSpec, said: &str) -> Result<(), Error> {

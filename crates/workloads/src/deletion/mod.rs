@@ -104,18 +104,22 @@ impl Deletions {
         self.keep(&record).await
     }
 
+    /// Whether it is written down that this object is going, however old what is known of it otherwise.
+    pub(crate) fn is_written_down(&self, uid: &str) -> bool {
+        self.records.get(&Key::new(SYSTEM_NAMESPACE, Deletion::record(uid))).is_some()
+    }
+
     /// Works for as long as it is polled. `known` says what is known of a federated object.
     pub(crate) async fn run(&self, known: impl Fn(Kind, &Key) -> Option<Known>) -> Infallible {
         let api = Api::namespaced(self.federation.clone(), SYSTEM_NAMESPACE);
         let known = &known;
-        let is_there = &|kind, key: &Key| known(kind, key).is_some_and(|known| known.stays);
         tokio::select! {
             never = self.records.follow(api) => never,
             never = self.hear_of_members() => never,
             never = self.look_after_anchors(known) => never,
             never = async {
                 self.records.listed().await;
-                work(&self.queue, 4, |record| async move { self.reconcile(&record, is_there).await }).await
+                work(&self.queue, 4, |record| async move { self.reconcile(&record, known).await }).await
             } => never,
         }
     }
@@ -131,17 +135,19 @@ impl Deletions {
         }
     }
 
-    async fn reconcile(&self, record: &str, is_there: &impl Fn(Kind, &Key) -> bool) -> Next {
+    async fn reconcile(&self, record: &str, known: &impl Fn(Kind, &Key) -> Option<Known>) -> Next {
         let outcome = async {
             self.keep(record).await?;
             let Some(map) = self.records.get(&Key::new(SYSTEM_NAMESPACE, record)) else {
                 return Ok(Next::Done);
             };
             let Some(deletion) = Deletion::read(&map) else { return Ok(Next::Done) };
-            let left = if is_there(deletion.kind, &deletion.key()) {
-                Vec::new()
-            } else {
-                self.clean(&deletion).await
+            let left = match known(deletion.kind, &deletion.key()).filter(|known| known.stays) {
+                // No deletion is ever taken back: what is known of it is old, and whoever decides by that makes members' objects
+                // again. They are cleaned once nobody does.
+                Some(known) if known.uid == deletion.uid => return Ok(Next::Retry),
+                Some(_) => Vec::new(),
+                None => self.clean(&deletion).await,
             };
             // Members that are away are heard of; only one that did not let us is asked again.
             let again =

@@ -18,6 +18,24 @@ pub(super) struct Part {
     pub(super) surge: i64,
 }
 
+/// A cluster that is being updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Claim {
+    /// What it should run.
+    pub(super) share: i64,
+    /// What of that is not available, whatever is done.
+    pub(super) short: i64,
+}
+
+/// What has been used already, by nobody who is being updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Used {
+    /// Replicas that are not available in the other clusters.
+    pub(super) missing: i64,
+    /// Replicas that there are more than there should be, as some move.
+    pub(super) added: i64,
+}
+
 impl Part {
     /// With neither, nothing could ever be replaced.
     fn is_nothing(self) -> bool {
@@ -43,37 +61,42 @@ impl Budget {
         usize::try_from(all.unavailable.saturating_add(all.surge)).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The part of each cluster that is being updated, by its share; none where the user's own words do. `missing` are the
-    /// replicas that are not available anyway in the clusters that are not being updated.
+    /// The part of each cluster that is being updated; none where the user's own words do.
     ///
-    /// A cluster for which nothing is left must wait: its part is nothing.
+    /// To replace what is not available anyway costs nothing: a cluster that is short may do that, as fast as the user allows.
+    /// Any other for which nothing is left must wait: its part is nothing.
     pub(super) fn parts<'a>(
         self,
         replicas: i64,
-        updating: &BTreeMap<&'a str, i64>,
-        missing: i64,
+        updating: &BTreeMap<&'a str, Claim>,
+        used: Used,
     ) -> BTreeMap<&'a str, Option<Part>> {
         let all = self.of(replicas);
-        let mut left = Part { unavailable: (all.unavailable - missing).max(0), surge: all.surge };
-        let own: Vec<(&str, Part)> = updating.iter().map(|(name, share)| (*name, self.of(*share))).collect();
-        let sum = own.iter().fold(Part::default(), |sum, (_, part)| Part {
+        let mut left = Part {
+            unavailable: (all.unavailable - used.missing).max(0),
+            surge: (all.surge - used.added).max(0),
+        };
+        let own: Vec<(&str, Claim, Part)> =
+            updating.iter().map(|(name, claim)| (*name, *claim, self.of(claim.share))).collect();
+        let sum = own.iter().fold(Part::default(), |sum, (_, _, part)| Part {
             unavailable: sum.unavailable + part.unavailable,
             surge: sum.surge + part.surge,
         });
         if sum.unavailable <= left.unavailable && sum.surge <= left.surge {
-            return own.into_iter().map(|(name, _)| (name, None)).collect();
+            return own.into_iter().map(|(name, ..)| (name, None)).collect();
         }
         let mut clusters = i64::try_from(own.len()).unwrap_or(i64::MAX);
         let mut parts = BTreeMap::new();
-        for (name, own) in own {
+        for (name, claim, own) in own {
             let fair = |left: i64| (left + clusters - 1) / clusters.max(1);
-            let part = Part {
+            let mut part = Part {
                 unavailable: own.unavailable.min(fair(left.unavailable)),
                 surge: own.surge.min(fair(left.surge)),
             };
             left.unavailable -= part.unavailable;
             left.surge -= part.surge;
             clusters -= 1;
+            part.unavailable = part.unavailable.max(claim.short.min(own.unavailable.max(1)));
             parts.insert(name, (part != own).then_some(part));
         }
         parts
@@ -87,11 +110,16 @@ mod tests {
     use super::*;
 
     fn check(budget: (Amount, Amount), replicas: i64, shares: &[i64], missing: i64, expected: &str) {
+        let claims: Vec<Claim> = shares.iter().map(|share| Claim { share: *share, short: 0 }).collect();
+        check_used(budget, replicas, &claims, Used { missing, added: 0 }, expected);
+    }
+
+    fn check_used(budget: (Amount, Amount), replicas: i64, claims: &[Claim], used: Used, expected: &str) {
         let names = ["a", "b", "c", "d"];
-        let updating = names.into_iter().zip(shares.iter().copied()).collect();
+        let updating = names.into_iter().zip(claims.iter().copied()).collect();
         let budget = Budget { max_unavailable: budget.0, max_surge: budget.1 };
         let parts: Vec<String> = budget
-            .parts(replicas, &updating, missing)
+            .parts(replicas, &updating, used)
             .into_iter()
             .map(|(name, part)| match part {
                 None => format!("{name} as said"),
@@ -115,6 +143,20 @@ mod tests {
         check((Count(0), Count(1)), 50, &[17, 17], 0, "a as said, b -0 +0");
     }
 
+    #[test]
+    fn what_is_short_is_replaced_for_nothing_and_what_moves_added_is_used() {
+        use Amount::Count;
+        let short = |share, short| Claim { share, short };
+        let used = |missing, added| Used { missing, added };
+        check_used((Count(1), Count(0)), 9, &[short(3, 3)], used(6, 0), "a as said");
+        check_used((Count(2), Count(0)), 9, &[short(3, 1)], used(6, 0), "a -1 +0");
+        check_used((Count(2), Count(0)), 9, &[short(3, 0)], used(6, 0), "a -0 +0");
+        check_used((Count(2), Count(0)), 9, &[short(3, 3), short(3, 0)], used(3, 0), "a as said, b -0 +0");
+        check_used((Count(3), Count(3)), 12, &[short(12, 0)], used(0, 0), "a as said");
+        check_used((Count(3), Count(3)), 12, &[short(12, 0)], used(0, 3), "a -3 +0");
+        check_used((Count(0), Count(3)), 12, &[short(12, 2)], used(0, 3), "a -1 +0");
+    }
+
     fn amount() -> impl Strategy<Value = Amount> {
         prop_oneof![(0i64..20).prop_map(Amount::Count), (0i64..101).prop_map(Amount::Percent)]
     }
@@ -122,18 +164,25 @@ mod tests {
     proptest! {
         #[test]
         fn the_parts_never_exceed_the_whole(
-            unavailable in amount(), surge in amount(), shares in prop::collection::vec(0i64..50, 1..5), missing in 0i64..10
+            unavailable in amount(), surge in amount(), claims in prop::collection::vec((0i64..50, 0i64..50), 1..5),
+            missing in 0i64..10, added in 0i64..10,
         ) {
             let budget = Budget { max_unavailable: unavailable, max_surge: surge };
-            let replicas: i64 = shares.iter().sum();
+            let replicas: i64 = claims.iter().map(|(share, _)| share).sum();
             let all = budget.of(replicas);
-            let updating: BTreeMap<&str, i64> = ["a", "b", "c", "d"].into_iter().zip(shares).collect();
-            let parts = budget.parts(replicas, &updating, missing);
-            let used = |part: fn(Part) -> i64| -> i64 {
-                updating.iter().map(|(name, share)| part(parts[name].unwrap_or_else(|| budget.of(*share)))).sum()
-            };
-            prop_assert!(used(|part| part.unavailable) <= (all.unavailable - missing).max(0));
-            prop_assert!(used(|part| part.surge) <= all.surge);
+            let claims = claims.into_iter().map(|(share, short)| Claim { share, short: short.min(share) });
+            let updating: BTreeMap<&str, Claim> = ["a", "b", "c", "d"].into_iter().zip(claims).collect();
+            let parts = budget.parts(replicas, &updating, Used { missing, added });
+            let part = |name: &str, claim: &Claim| parts[name].unwrap_or_else(|| budget.of(claim.share));
+            let surge: i64 = updating.iter().map(|(name, claim)| part(name, claim).surge).sum();
+            prop_assert!(surge <= (all.surge - added).max(0));
+            // What is not available anyway is in no count.
+            let costs = |(name, claim): (&&str, &Claim)| (part(name, claim).unavailable - claim.short).max(0);
+            let unavailable: i64 = updating.iter().map(costs).sum();
+            prop_assert!(unavailable <= (all.unavailable - missing).max(0));
+            for (name, claim) in updating.iter().filter(|(_, claim)| claim.short > 0) {
+                prop_assert!(!part(name, claim).is_nothing(), "{name} is short and waits");
+            }
         }
     }
 }

@@ -150,6 +150,7 @@ impl Controller {
             members: &members,
             shadows,
             record: read::record(deployment).unwrap_or(memory.record),
+            ended: read::has_ended(deployment),
             told: memory.decided.as_ref().and_then(|_| said.clone()),
             before: memory.decided.or(said),
         };
@@ -181,7 +182,11 @@ impl Controller {
                 template,
                 waiting: waiting.remove(name).unwrap_or_default(),
                 took,
-                refused: standing.refusal.map(|one| Refused { times: one.times, message: one.message }),
+                refused: standing.refusal.map(|one| Refused {
+                    times: one.times,
+                    pause: one.left(),
+                    message: one.message,
+                }),
                 on_its_way: standing.on_its_way,
             };
             (name.as_str().to_owned(), seen)
@@ -285,12 +290,13 @@ impl Controller {
     /// Writes status and placement where they differ from what is there, and tells what changed.
     async fn say(&self, deployment: &Deployment, decision: &Decision) -> Result<(), call::Error> {
         let now = self.hub.clock.now();
-        let status = status::status(now, deployment, &decision.plan.status, decision.faults.iter().cloned());
-        let revision = decision.plan.shadows.wanted.iter().map(|shadow| shadow.revision).max().unwrap_or(1);
+        let more = decision.faults.iter().chain(&decision.failure).cloned();
+        let status = status::status(now, deployment, &decision.plan.status, more);
+        let revision = decision.plan.shadows.wanted.iter().map(|shadow| shadow.revision).max();
         let others = content::size_beside_placement(deployment.annotations());
         let annotations = [
             (workloads::PLACEMENT, Some(decision.placement.to_json_beside(others))),
-            (workloads::REVISION, Some(revision.to_string())),
+            (workloads::REVISION, revision.map(|revision| revision.to_string())),
             // kubectl's undo brings it along with the annotations of the shadow.
             (workloads::SHADOW, None),
         ];

@@ -1,6 +1,7 @@
 //! What is seen of one member, as the decisions need it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use koinon_api::placement::ClusterPlacement;
 
@@ -28,6 +29,8 @@ pub(super) struct Seen {
 pub(super) struct Refused {
     pub(super) times: u32,
     pub(super) message: String,
+    /// When it is tried again.
+    pub(super) pause: Option<Duration>,
 }
 
 impl Seen {
@@ -51,6 +54,12 @@ impl Seen {
         }
     }
 
+    /// What it says to what it is sent, if it refuses that again and again.
+    pub(super) fn refuses(&self) -> Option<String> {
+        let refused = self.refused.as_ref().filter(|refused| refused.times >= placing::REFUSALS);
+        refused.map(|refused| refused.message.clone())
+    }
+
     /// As the rollout needs it. `last` is what was known last, and of which template.
     pub(super) fn local(
         &self,
@@ -62,7 +71,6 @@ impl Seen {
             return last.filter(|_| self.reach == Reach::Unsure).and_then(as_last_known);
         };
         let stuck = spot.map(|spot| spot.stuck).unwrap_or_default();
-        let refused = self.refused.as_ref().filter(|refused| refused.times >= placing::REFUSALS);
         Some(Local {
             template: self.template.clone(),
             generation: record.generation,
@@ -75,7 +83,6 @@ impl Seen {
             unschedulable: stuck.unschedulable,
             missing: stuck.missing,
             progress_failed: record.progress_failed.as_deref().map(str::to_owned),
-            refused: refused.map(|refused| refused.message.clone()),
         })
     }
 }

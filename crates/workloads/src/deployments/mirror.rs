@@ -81,7 +81,7 @@ impl Controller {
             match self.apply_shadow(&key, &said, content).await {
                 // Such as a name that is too long. The members can do without the history.
                 Err(error) if matches!(error.code(), Some(400 | 422)) => {
-                    self.shadows.refused(&place(&key), content, &error.to_string());
+                    self.shadows.refused(&place(&key), (content, content), &error.to_string());
                     let message =
                         format!("revision {} has no ReplicaSet in the history: {error}", wanted.revision);
                     self.hub.recorder.tell(deployment, Weight::Warning, "RevisionRefused", message);

@@ -11,16 +11,18 @@ use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_api::rollout::MaxConcurrent;
 use kube::ResourceExt as _;
 
-use super::budget::{Budget, Part};
+use super::budget::{Budget, Claim, Part, Used};
 use super::look::Seen;
 use super::read;
 use crate::intent::{Intent, intent};
 use crate::metrics::Counts;
 use crate::placing::{Placed, Surge, Wanted, place};
+use crate::planner::Share;
 use crate::rollout::{
     self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
 };
 use crate::story::{self, Told};
+use crate::words::several;
 use crate::writing::Why;
 
 /// How things are done.
@@ -35,6 +37,8 @@ pub(super) struct Known<'a> {
     pub(super) members: &'a BTreeMap<String, Seen>,
     pub(super) shadows: Vec<Shadow>,
     pub(super) record: Record,
+    /// Whether it last said that its update had ended.
+    pub(super) ended: bool,
     /// Where the replicas should be by the last decision.
     pub(super) before: Option<Placement>,
     /// Where users were last told that they are, if that is another one.
@@ -52,6 +56,8 @@ pub(super) struct Decision {
     pub(super) told: Vec<Told>,
     /// What is wrong with what the user says.
     pub(super) faults: Vec<Condition>,
+    /// What members cannot have.
+    pub(super) failure: Option<Condition>,
     /// Why each member would be written to if it has nothing.
     pub(super) missing: BTreeMap<String, Why>,
     pub(super) look_again: Option<Duration>,
@@ -96,15 +102,18 @@ pub(super) fn decide(
     let seen = known.members.iter().map(|(name, seen)| (name.clone(), seen.member(room(name)))).collect();
     let placed = place(now, &wanted, &seen, before);
     let view = view(known, &placed, &desired);
+    let desired = counted(desired, &view);
     let plan = rollout::plan(now, &desired, &view);
     debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
-    let placement = placement(&wanted, &desired, &view, &plan, &placed, known);
+    let mut placement = placement(&wanted, &desired, &view, &plan, &placed, known);
+    intent.keep_offline(&mut placement, before);
     let told = if intent.fault.is_none() {
         story::tell(known.told.as_ref().or(before), &placement, replicas)
     } else {
         Vec::new()
     };
-    let look_again = placed.look_again.into_iter().chain(plan.look_again).min();
+    let pauses = known.members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
+    let look_again = placed.look_again.into_iter().chain(plan.look_again).chain(pauses).min();
     let parts = parts(&desired, budget, &view, &plan);
     let missing = known.members.iter().filter(|(_, seen)| seen.record.is_none()).map(|(name, seen)| {
         let last = before.and_then(|before| before.clusters.get(name));
@@ -112,7 +121,8 @@ pub(super) fn decide(
     });
     let missing = missing.collect();
     let faults = conditions(&intent, faults);
-    Decision { faults, missing, desired, plan, placement, parts, told, look_again }
+    let failure = failure(known.members);
+    Decision { faults, failure, missing, desired, plan, placement, parts, told, look_again }
 }
 
 /// What the user wants, with as many clusters at a time as the budget has parts for, and what is wrong with how it is said.
@@ -126,6 +136,15 @@ pub(crate) fn desired(
     (desired, faults)
 }
 
+/// Where members count for themselves, what they ask for is what there should be.
+fn counted(desired: Desired, view: &View) -> Desired {
+    if desired.counting == Counting::Federation {
+        return desired;
+    }
+    let shares = view.members.values().filter_map(|member| member.share.as_ref());
+    Desired { replicas: shares.map(|share| share.replicas).sum(), ..desired }
+}
+
 fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {
     let before = known.before.as_ref().filter(|before| before.observed_generation == desired.generation);
     let members = known.members.iter().map(|(name, seen)| {
@@ -133,9 +152,20 @@ fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {
         let share = spot.map(|spot| spot.share_now());
         let last = before.and_then(|before| before.clusters.get(name));
         let local = seen.local(spot, last.map(|last| (last, desired.template.as_str())));
-        (name.clone(), Member { reach: seen.reach(), share, local })
+        let share = match &local {
+            Some(local) if desired.counting == Counting::Member => {
+                share.map(|share| Share { replicas: local.spec_replicas, overflow: 0, ..share })
+            }
+            _ => share,
+        };
+        (name.clone(), Member { reach: seen.reach(), share, local, refused: seen.refuses() })
     });
-    View { members: members.collect(), shadows: known.shadows.clone(), record: known.record.clone() }
+    View {
+        members: members.collect(),
+        shadows: known.shadows.clone(),
+        record: known.record.clone(),
+        ended: known.ended,
+    }
 }
 
 fn budget(spec: &DeploymentSpec) -> Budget {
@@ -158,27 +188,34 @@ fn bounded(desired: &Desired, budget: Budget) -> MaxConcurrent {
     }
 }
 
-/// The clusters whose pods are being replaced share the budget; what is missing elsewhere has used some of it already.
+/// The clusters whose pods are being replaced share the budget; what is missing elsewhere, and what moves have added, has used
+/// some of it already.
 fn parts(desired: &Desired, budget: Budget, view: &View, plan: &rollout::Plan) -> BTreeMap<String, Part> {
     if desired.strategy == Strategy::Recreate {
         return BTreeMap::new();
     }
-    let share = |name: &str| view.members[name].share.as_ref().map_or(0, |share| share.replicas);
-    let updating: BTreeMap<&str, i64> = plan
+    let share = |member: &Member| member.share.as_ref().map_or(0, |share| share.replicas);
+    let short = |member: &Member| {
+        let available = member.local.as_ref().map_or(0, |local| local.available);
+        (share(member) - available).max(0)
+    };
+    let claim = |member: &Member| Claim { share: share(member), short: short(member) };
+    let updating: BTreeMap<&str, Claim> = plan
         .steps
         .iter()
         .filter(|(_, step)| matches!(step.phase, Phase::Updating(_) | Phase::Stalled(_)))
-        .map(|(name, _)| (name.as_str(), share(name)))
+        .map(|(name, _)| (name.as_str(), &view.members[name]))
+        .filter(|(_, member)| member.local.is_some())
+        .map(|(name, member)| (name, claim(member)))
         .collect();
-    let others = view
-        .members
-        .iter()
-        .filter(|(name, member)| member.reach != Reach::Offline && !updating.contains_key(name.as_str()));
-    let missing = others.map(|(name, member)| {
-        let available = member.local.as_ref().map_or(0, |local| local.available);
-        (share(name) - available).max(0)
-    });
-    let parts = budget.parts(desired.replicas, &updating, missing.sum());
+    let there = || view.members.iter().filter(|(_, member)| member.reach != Reach::Offline);
+    let others = there().filter(|(name, _)| !updating.contains_key(name.as_str()));
+    let asked: i64 = there().map(|(_, member)| share(member)).sum();
+    let used = Used {
+        missing: others.map(|(_, member)| short(member)).sum(),
+        added: (asked - desired.replicas).max(0),
+    };
+    let parts = budget.parts(desired.replicas, &updating, used);
     parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))).collect()
 }
 
@@ -201,6 +238,10 @@ fn placement(
         if let Some(refused) = seen.and_then(|seen| seen.refused.as_ref()) {
             entry.why = format!("{}; it {}", entry.why, refused.message);
         }
+        let record = seen.and_then(|seen| seen.record.as_ref());
+        if let Some(failing) = record.and_then(|record| record.failing.as_ref()) {
+            entry.why = format!("{}; pods cannot be created: {}", entry.why, failing.message);
+        }
         let last = known.before.as_ref().and_then(|before| before.clusters.get(name));
         let unknown = seen.is_some_and(|seen| seen.record.is_none() && seen.reach != Reach::Online);
         // Nothing is known of it at the moment: what was known last stays.
@@ -217,6 +258,22 @@ fn placement(
         });
     }
     placement
+}
+
+/// What members refuse, and the pods that cannot be created there.
+fn failure(members: &BTreeMap<String, Seen>) -> Option<Condition> {
+    let failures = members.iter().filter_map(|(name, seen)| {
+        // Once it may be asked again it is, and says so again.
+        let refused = seen.refused.as_ref().filter(|refused| refused.pause.is_some());
+        let refused = refused.map(|refused| refused.message.as_str());
+        let failing = seen.record.as_ref().and_then(|record| record.failing.as_ref());
+        let message = refused.or_else(|| failing.map(|failing| &*failing.message))?;
+        Some(format!("{name}: {message}"))
+    });
+    let message = several(failures, "; ");
+    let condition =
+        |message| Condition { kind: "ReplicaFailure", status: "True", reason: "FailedCreate", message };
+    (!message.is_empty()).then(|| condition(message))
 }
 
 fn conditions(intent: &Intent, faults: Vec<String>) -> Vec<Condition> {

@@ -80,6 +80,7 @@ fn strategy(spec: &DeploymentSpec) -> Strategy {
             let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
             Strategy::RollingUpdate {
                 max_unavailable: amount(rolling.and_then(|one| one.max_unavailable.as_ref())),
+                max_surge: amount(rolling.and_then(|one| one.max_surge.as_ref())),
             }
         }
     }
@@ -112,6 +113,13 @@ pub(super) fn shadow(set: &ReplicaSet) -> Option<Shadow> {
     let template = set.labels().get(TEMPLATE_HASH)?.clone();
     let revision = set.annotations().get(workloads::REVISION).and_then(|text| text.parse().ok()).unwrap_or(0);
     Some(Shadow { name: set.name_any(), template, revision })
+}
+
+/// Whether it says that its update has ended.
+pub(super) fn has_ended(deployment: &Deployment) -> bool {
+    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut progressing = conditions.filter(|one| one.type_ == "Progressing");
+    progressing.any(|one| one.reason.as_deref() == Some("NewReplicaSetAvailable"))
 }
 
 /// Who was started before; what somebody else wrote there is no record.

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use koinon_api::placement::Placement;
-use koinon_api::preferences::{Preferences, ScaleDown};
+use koinon_api::preferences::{ClusterPreference, Preferences, ScaleDown};
 
 pub use moves::Held;
 pub use stuck::{Stuck, Wait};
@@ -142,6 +142,11 @@ pub fn place(
     let workload = planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences };
     let mut plan = planner::plan(&workload, &candidates);
     plan.clusters.values_mut().for_each(wait_for_minimum);
+    for (name, share) in &mut plan.clusters {
+        if members[name].refusals >= REFUSALS && wanted.replicas > 0 {
+            ask_again(share, preferences.for_cluster(name));
+        }
+    }
     let available = |name: &String| members[name].local.map_or(0, |local| local.available);
     let found = plan.clusters.iter().all(|(name, share)| available(name) >= share.replicas);
     if !found {
@@ -177,6 +182,19 @@ fn wait_for_minimum(share: &mut Share) {
     {
         share.overflow = share.overflow.max(parts.minimum_wanted - parts.minimum);
         parts.waiting = share.overflow;
+    }
+}
+
+/// A cluster that refuses is asked for one at least: what it takes shows that it refuses no more, and nothing else would.
+fn ask_again(share: &mut Share, preference: Option<&ClusterPreference>) {
+    let most = preference.and_then(|preference| preference.max_replicas).unwrap_or(i64::MAX);
+    if let Reason::Parts(parts) = &mut share.reason
+        && share.overflow == 0
+        && parts.weight > 0
+        && share.replicas < most
+    {
+        share.overflow = 1;
+        parts.waiting = 1;
     }
 }
 

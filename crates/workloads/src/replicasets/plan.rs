@@ -125,7 +125,8 @@ pub(super) fn plan(
     let seen = members.iter().map(|(name, seen)| (name.clone(), seen.member())).collect();
     let placed = place(now, &wanted, &seen, before);
     let writes = writes(&intent, &placed, members, before);
-    let placement = status::placement(&wanted, &placed, members, before);
+    let mut placement = status::placement(&wanted, &placed, members, before);
+    intent.keep_offline(&mut placement, before);
     let status = status::status(now, set, &intent, &placed, members, before);
     let told =
         if intent.fault.is_none() { story::tell(said.as_ref(), &placement, replicas) } else { Vec::new() };

@@ -174,7 +174,9 @@ fn conditions(
     let failures: Vec<String> = members
         .iter()
         .filter_map(|(name, seen)| {
-            let refused = seen.refused.as_ref().map(|refused| refused.message.clone());
+            // Once it may be asked again it is, and says so again.
+            let refused = seen.refused.as_ref().filter(|refused| refused.pause.is_some());
+            let refused = refused.map(|refused| refused.message.clone());
             let failing = seen.record.as_ref().and_then(|record| record.failing.as_ref());
             let message = refused.or_else(|| failing.map(|failing| failing.message.to_string()))?;
             Some(format!("{name}: {message}"))

@@ -26,7 +26,7 @@ pub enum Violation {
     Count(String),
     /// A status that contradicts itself.
     Status(&'static str),
-    /// Shadows without a single newest one for the wanted template.
+    /// Shadows without a single newest one for the wanted template, or one for a template that is only thought of.
     Revision,
     /// A shadow goes although its template is in use.
     RemovedInUse(String),
@@ -134,7 +134,11 @@ fn shadows(desired: &Desired, view: &View, plan: &Plan) -> Vec<Violation> {
     let unique = newest.is_some_and(|newest| {
         plan.shadows.wanted.iter().filter(|shadow| shadow.revision == newest.revision).count() == 1
     });
-    if !unique || newest.is_none_or(|newest| newest.template != desired.template) {
+    let is_wanted = newest.is_some_and(|newest| newest.template == desired.template);
+    let known = view.shadows.iter().any(|shadow| shadow.template == desired.template);
+    let sound =
+        if desired.paused && !known { newest.is_none() || unique && !is_wanted } else { unique && is_wanted };
+    if !sound {
         violations.push(Violation::Revision);
     }
     for name in &plan.shadows.remove {

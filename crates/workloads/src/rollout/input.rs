@@ -45,6 +45,8 @@ pub enum Strategy {
     RollingUpdate {
         /// How many replicas of a member may be missing while it is updated.
         max_unavailable: Amount,
+        /// How many more there may be meanwhile.
+        max_surge: Amount,
     },
     /// All pods end, then new ones start; in all clusters at once, so nothing runs in between.
     Recreate,
@@ -87,6 +89,8 @@ pub struct View {
     pub shadows: Vec<Shadow>,
     /// Who was started before.
     pub record: Record,
+    /// Whether the Deployment last said that its update had ended.
+    pub ended: bool,
 }
 
 /// One member.
@@ -98,6 +102,8 @@ pub struct Member {
     pub share: Option<Share>,
     /// Its Deployment. None means that it has none if it is online, else that nothing is known.
     pub local: Option<Local>,
+    /// What it says to what it is sent, if it refuses that again and again.
+    pub refused: Option<String>,
 }
 
 /// Whether a member can be asked.
@@ -137,8 +143,6 @@ pub struct Local {
     pub missing: i64,
     /// What its controller says when it gave up waiting for progress.
     pub progress_failed: Option<String>,
-    /// What it says to what it is sent, if it refuses that again and again.
-    pub refused: Option<String>,
 }
 
 impl Local {

@@ -41,20 +41,20 @@ pub use output::{Condition, Phase, Plan, ShadowWanted, Shadows, Status, Step, Te
 pub use placement::placement;
 pub use standing::Unfinished;
 
-use self::standing::{Standing, Supply};
+use self::standing::{Homes, Standing, Supply, Totals};
 
 /// Someone is being updated: even if no event comes, look again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Decides what every member should have now.
 pub fn plan(now: Timestamp, desired: &Desired, view: &View) -> Plan {
-    let supply = supply(desired, view);
+    let totals = Totals { supply: supply(desired, view), homes: homes(desired, view) };
     let standings: BTreeMap<&str, Standing> = view
         .members
         .iter()
         .map(|(name, member)| {
             let started = view.record.clusters.get(name);
-            (name.as_str(), Standing::of(now, desired, member, started, supply))
+            (name.as_str(), Standing::of(now, desired, member, started, totals))
         })
         .collect();
     let turns = turns::decide(desired, view, &standings);
@@ -80,6 +80,13 @@ fn supply(desired: &Desired, view: &View) -> Supply {
     let there = view.members.values().filter(|member| member.reach == Reach::Online);
     let available: i64 = there.filter_map(|member| Some(member.local.as_ref()?.available)).sum();
     if available >= desired.replicas { Supply::Enough } else { Supply::Short }
+}
+
+/// Whether every replica has a cluster, whether or not it runs there yet.
+fn homes(desired: &Desired, view: &View) -> Homes {
+    let shares = view.members.values().filter_map(|member| member.share.as_ref());
+    let placed: i64 = shares.map(|share| share.replicas).sum();
+    if placed >= desired.replicas { Homes::Enough } else { Homes::Short }
 }
 
 /// Members tell when they make progress; time alone matters when one does not.

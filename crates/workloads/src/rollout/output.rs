@@ -74,6 +74,8 @@ pub enum Phase {
     Stalled(String),
     /// It is being created.
     Creating,
+    /// It takes none, for the reason it gives, and others have its replicas.
+    Refusing(String),
 }
 
 /// Why an update is not further.
@@ -210,6 +212,7 @@ impl fmt::Display for Phase {
             Phase::Held => f.write_str("keeps its template while the Deployment is paused"),
             Phase::Stalled(message) => write!(f, "makes no progress: {message}"),
             Phase::Creating => f.write_str("is being created"),
+            Phase::Refusing(_) => f.write_str("others have its replicas as long as it refuses them"),
         }
     }
 }

@@ -52,7 +52,7 @@ fn state(member: &Member, step: Option<&Step>) -> ClusterState {
         (Reach::Unsure, _) => ClusterState::Unknown,
         (_, None | Some(Phase::Done)) => ClusterState::Ready,
         (_, Some(Phase::Updating(_))) => ClusterState::Updating,
-        (_, Some(Phase::Settling(_) | Phase::Creating)) => ClusterState::Progressing,
+        (_, Some(Phase::Settling(_) | Phase::Creating | Phase::Refusing(_))) => ClusterState::Progressing,
         (_, Some(Phase::Waiting | Phase::Held)) => ClusterState::Waiting,
         (_, Some(Phase::Stalled(_))) => ClusterState::Stalled,
     }

@@ -15,6 +15,8 @@ pub(super) fn wanted(desired: &Desired, view: &View) -> Shadows {
         Some(shadow) if shadow.revision == newest => {}
         // A template that is used again becomes the newest revision, and its old number is gone.
         Some(shadow) => shadow.revision = newest + 1,
+        // What is only thought of while paused ran nowhere, and nobody can want to go back to it.
+        None if desired.paused => {}
         None => known.push(Shadow {
             name: format!("{}-{}", desired.name, desired.template),
             template: desired.template.clone(),

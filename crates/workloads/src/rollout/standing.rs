@@ -16,6 +16,8 @@ pub(super) enum Standing {
     Nothing,
     /// It has no Deployment and should have replicas.
     Newcomer,
+    /// It has no Deployment and takes none, for this reason. Others have its replicas, so nobody waits for it.
+    Refusing(String),
     /// It has another template, and nothing runs there: a new one costs nothing.
     Costless,
     /// It has the wanted template, and all that it should run.
@@ -50,6 +52,20 @@ pub(super) enum Behind {
 pub(super) enum Supply {
     Enough,
     Short,
+}
+
+/// Whether the shares of all clusters together are what there should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Homes {
+    Enough,
+    Short,
+}
+
+/// What all clusters have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) supply: Supply,
+    pub(super) homes: Homes,
 }
 
 /// What a member lacks.
@@ -93,7 +109,7 @@ impl Standing {
         desired: &Desired,
         member: &Member,
         started: Option<&Started>,
-        supply: Supply,
+        Totals { supply, homes }: Totals,
     ) -> Self {
         match member.reach {
             Reach::Offline => return Standing::Offline,
@@ -102,14 +118,23 @@ impl Standing {
         }
         let share = member.share.as_ref().map_or(0, Share::spec_replicas);
         let Some(local) = &member.local else {
-            return if share == 0 { Standing::Nothing } else { Standing::Newcomer };
+            return match &member.refused {
+                _ if share == 0 => Standing::Nothing,
+                None => Standing::Newcomer,
+                Some(message) if homes == Homes::Enough => Standing::Refusing(message.clone()),
+                Some(message) => Standing::Stalled(message.clone()),
+            };
         };
         if local.template.as_ref() != Some(&desired.template) {
             let asked = match desired.counting {
                 Counting::Federation => share,
                 Counting::Member => local.spec_replicas,
             };
-            return if asked == 0 { Standing::Costless } else { behind(now, desired, local, started) };
+            return if asked == 0 {
+                Standing::Costless
+            } else {
+                behind(now, desired, member, local, started)
+            };
         }
         match unfinished(desired, local, member.share.as_ref(), started, supply) {
             None => Standing::Done,
@@ -137,10 +162,16 @@ impl Standing {
 }
 
 /// Where a member with another template stands.
-fn behind(now: Timestamp, desired: &Desired, local: &Local, started: Option<&Started>) -> Standing {
+fn behind(
+    now: Timestamp,
+    desired: &Desired,
+    member: &Member,
+    local: &Local,
+    started: Option<&Started>,
+) -> Standing {
     // Whoever was started for the wanted template and never got it cannot be written.
     if let Some(started) = started.filter(|started| started.to == desired.template && !desired.paused) {
-        if let Some(message) = &local.refused {
+        if let Some(message) = &member.refused {
             return Standing::Stalled(message.clone());
         }
         if desired.progress_deadline.is_some_and(|most| elapsed(started.since, now) >= most) {
@@ -194,7 +225,7 @@ fn floor(desired: &Desired, share: Option<&Share>, started: Option<&Started>) ->
         return share_replicas.min(1);
     };
     let spare = match desired.strategy {
-        Strategy::RollingUpdate { max_unavailable } => max_unavailable.of(before),
+        Strategy::RollingUpdate { max_unavailable, .. } => max_unavailable.of(before),
         Strategy::Recreate => before,
     };
     let floor = (before - spare).max(before.min(1));

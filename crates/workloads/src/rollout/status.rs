@@ -29,7 +29,7 @@ pub(super) fn aggregate(
     status.unavailable = (desired.replicas.max(status.replicas) - status.available).max(0);
     status.conditions = vec![
         available(desired, &status),
-        progressing(desired, &status, standings, waiting),
+        progressing(desired, &status, standings, waiting, view.ended),
         all_clusters(standings),
     ];
     status
@@ -45,7 +45,7 @@ fn probes(member: &Member) -> i64 {
 
 fn available(desired: &Desired, status: &Status) -> Condition {
     let spare = match desired.strategy {
-        Strategy::RollingUpdate { max_unavailable } => max_unavailable.of(desired.replicas),
+        Strategy::RollingUpdate { max_unavailable, .. } => max_unavailable.of(desired.replicas),
         Strategy::Recreate => 0,
     };
     let message = format!("{} of {} replicas are available", status.available, desired.replicas);
@@ -57,11 +57,15 @@ fn available(desired: &Desired, status: &Status) -> Condition {
 }
 
 /// `kubectl rollout status` fails on the reason `ProgressDeadlineExceeded`.
+///
+/// An update that has `ended` stays so, as in one cluster, until there is another one: a pod that crashes, or a member that
+/// does not answer for a moment, is none.
 fn progressing(
     desired: &Desired,
     status: &Status,
     standings: &BTreeMap<&str, Standing>,
     waiting: &[WaitingOn],
+    ended: bool,
 ) -> Condition {
     let words = |items: Vec<String>| several(items, "; ");
     let stalled: Vec<String> = waiting
@@ -76,9 +80,12 @@ fn progressing(
     if desired.paused {
         return condition("Unknown", "DeploymentPaused", "the Deployment is paused".to_owned());
     }
-    let unfinished = standings
-        .values()
-        .any(|standing| !matches!(standing, Standing::Done | Standing::Nothing | Standing::Offline));
+    let ended = ended && status.updated == status.replicas;
+    let unfinished = standings.values().any(|standing| match standing {
+        Standing::Done | Standing::Nothing | Standing::Refusing(_) | Standing::Offline => false,
+        Standing::Settling(_) | Standing::Unsure | Standing::Costless => !ended,
+        Standing::Newcomer | Standing::Updating(_) | Standing::Stalled(_) | Standing::Behind(_) => true,
+    });
     if unfinished {
         let mut message = words(waiting.iter().map(ToString::to_string).collect());
         for (what, which) in [

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use koinon_api::rollout::MaxConcurrent;
 
-use super::input::{Counting, Desired, Member, Record, Started, Strategy, View};
+use super::input::{Amount, Counting, Desired, Member, Record, Shadow, Started, Strategy, View};
 use super::output::{Phase, Step, Template, WaitingOn};
 use super::standing::{self, Behind, Standing, Unfinished};
 use crate::planner::Share;
@@ -22,12 +22,12 @@ pub(super) struct Turns<'a> {
 type Standings<'a> = BTreeMap<&'a str, Standing>;
 
 pub(super) fn decide<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> Turns<'a> {
-    let started = starting(desired, standings);
+    let started = starting(desired, view, standings);
     let newcomers = for_newcomers(desired, view, standings, &started);
     Turns { waiting: waiting(desired, standings), started, newcomers }
 }
 
-fn starting<'a>(desired: &Desired, standings: &Standings<'a>) -> BTreeSet<&'a str> {
+fn starting<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> BTreeSet<&'a str> {
     if desired.paused {
         return BTreeSet::new();
     }
@@ -49,6 +49,9 @@ fn starting<'a>(desired: &Desired, standings: &Standings<'a>) -> BTreeSet<&'a st
         return BTreeSet::new();
     }
     desired.order.sort_by_name(&mut behind, |(name, _)| name);
+    if is_used_up(desired, view) {
+        behind.sort_by_key(|(name, _)| short(&view.members[*name]) == 0);
+    }
     // What nobody here wrote is the least known: it is replaced first. The sort keeps the order otherwise.
     behind.sort_by_key(|(_, how)| *how != Behind::Drifted);
     let busy = standings.values().filter(|standing| standing.is_busy()).count();
@@ -62,11 +65,26 @@ fn starting<'a>(desired: &Desired, standings: &Standings<'a>) -> BTreeSet<&'a st
     started
 }
 
+/// Whether so much is missing already that no pod that runs may go, and none may come first. Then only clusters that are short
+/// themselves can be updated, as in one cluster pods that do not run are replaced first; the others would wait for them for ever.
+fn is_used_up(desired: &Desired, view: &View) -> bool {
+    let Strategy::RollingUpdate { max_unavailable, max_surge } = desired.strategy else { return false };
+    let missing: i64 = view.members.values().map(short).sum();
+    let surges = !matches!(max_surge, Amount::Count(..=0) | Amount::Percent(..=0));
+    !surges && missing >= max_unavailable.of(desired.replicas).max(1)
+}
+
+/// What of its share is not available in a cluster.
+fn short(member: &Member) -> i64 {
+    let available = member.local.as_ref().map_or(0, |local| local.available);
+    member.share.as_ref().map_or(0, |share| (share.replicas - available).max(0))
+}
+
 /// What a cluster without a Deployment starts with; none if it has to wait.
 ///
 /// In the middle of an update that is what the clusters still run whose turn has not come, or a broken update would
-/// spread to every cluster that joins or gains replicas. A Deployment that was paused before it ever ran does not
-/// start at all, as in one cluster.
+/// spread to every cluster that joins or gains replicas. A template that nobody ever ran does not start while it is
+/// paused, as in one cluster: the newest one that did takes its place, if there is any.
 fn for_newcomers(
     desired: &Desired,
     view: &View,
@@ -87,14 +105,14 @@ fn for_newcomers(
         .filter(|(name, _)| waits(name))
         .filter_map(|(_, member)| member.local.as_ref()?.template.as_deref())
         .collect();
-    let newest = view
-        .shadows
-        .iter()
-        .filter(|shadow| in_use.contains(shadow.template.as_str()))
-        .max_by_key(|shadow| shadow.revision);
-    match newest {
-        Some(shadow) => Some(Template::Revision(shadow.template.clone())),
-        None if desired.paused && view.shadows.is_empty() => None,
+    let newest = |which: &dyn Fn(&&Shadow) -> bool| {
+        view.shadows.iter().filter(which).max_by_key(|shadow| shadow.revision)
+    };
+    let revision = |shadow: &Shadow| Template::Revision(shadow.template.clone());
+    let ran = view.shadows.iter().any(|shadow| shadow.template == desired.template);
+    match newest(&|shadow| in_use.contains(shadow.template.as_str())) {
+        Some(shadow) => Some(revision(shadow)),
+        None if desired.paused && !ran => newest(&|_| true).map(revision),
         None => Some(Template::Wanted),
     }
 }
@@ -204,6 +222,11 @@ fn step(
     let (template, phase) = match standing {
         Standing::Nothing | Standing::Unsure | Standing::Offline => return None,
         Standing::Newcomer => (turns.newcomers.clone()?, Phase::Creating),
+        // Whoever takes nothing is still asked again.
+        Standing::Refusing(message) => (turns.newcomers.clone()?, Phase::Refusing(message.clone())),
+        Standing::Stalled(message) if member.local.is_none() => {
+            (turns.newcomers.clone()?, Phase::Stalled(message.clone()))
+        }
         Standing::Done => (Template::Wanted, Phase::Done),
         Standing::Updating(lacks) => (Template::Wanted, Phase::Updating(lacks.clone())),
         Standing::Settling(lacks) => (Template::Wanted, Phase::Settling(lacks.clone())),
@@ -216,7 +239,11 @@ fn step(
     };
     let share = member.share.as_ref().map_or(0, Share::spec_replicas);
     let counts = desired.counting == Counting::Federation || member.local.is_none();
-    let replacing = matches!(standing, Standing::Updating(_) | Standing::Behind(Behind::Halfway));
+    let replacing = match standing {
+        Standing::Updating(_) | Standing::Behind(Behind::Halfway) => true,
+        Standing::Stalled(_) => member.local.is_some(),
+        _ => false,
+    };
     Some(Step {
         template,
         replicas: counts.then_some(share),
@@ -236,7 +263,7 @@ fn is_full(member: &Member, remembered: Option<i64>) -> bool {
 /// What a full cluster may miss: the user's part of what runs there, and the replicas that only wait. One at least may
 /// go, if the user lets any go at all, as there is no room for one more to come first.
 fn max_unavailable(desired: &Desired, share: &Share) -> Option<i64> {
-    let Strategy::RollingUpdate { max_unavailable } = desired.strategy else { return None };
+    let Strategy::RollingUpdate { max_unavailable, .. } = desired.strategy else { return None };
     let least = max_unavailable.of(desired.replicas).min(1);
     Some(max_unavailable.of(share.replicas).max(least) + (share.spec_replicas() - share.replicas))
 }

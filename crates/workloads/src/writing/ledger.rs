@@ -34,6 +34,8 @@ pub(crate) struct Standing {
     pub(crate) refusal: Option<Refusal>,
     taken: Option<Taken>,
     repairs: Option<Repairs>,
+    /// Since when every write that was answered failed, without being refused.
+    failing: Option<Instant>,
     /// Its workload is no more: the line goes with the answer that it waits for.
     forgotten: bool,
 }
@@ -69,18 +71,24 @@ pub(crate) enum Has {
 /// A member that does not want what it is sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
-    /// How often in a row.
+    /// How often in a row it was the same.
     pub(crate) times: u32,
     pub(crate) message: String,
     content: u64,
+    subject: u64,
     until: Instant,
 }
 
 impl Refusal {
     /// How long to wait before the same is tried again.
     pub(crate) fn pause(&self, content: u64) -> Option<Duration> {
+        self.left().filter(|_| self.content == content)
+    }
+
+    /// How long what was refused is not tried again.
+    pub(crate) fn left(&self) -> Option<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
-        (self.content == content && !left.is_zero()).then_some(left)
+        (!left.is_zero()).then_some(left)
     }
 }
 
@@ -166,6 +174,7 @@ impl Ledger {
     ) {
         self.change(place, |standing| {
             standing.refusal = None;
+            standing.failing = None;
             standing.taken = Some(Taken { content, actual, replicas, template });
         });
     }
@@ -175,13 +184,23 @@ impl Ledger {
         self.taken(place, content, actual, None, None);
     }
 
-    /// The member refused; says how often in a row.
-    pub(crate) fn refused(&self, place: &Place, content: u64, message: &str) -> u32 {
+    /// The member refused this content, which is about `subject`; says how often in a row that was the same.
+    pub(crate) fn refused(&self, place: &Place, (content, subject): (u64, u64), message: &str) -> u32 {
         let until = Instant::now() + self.try_again;
         self.change(place, |standing| {
-            let times = standing.refusal.as_ref().map_or(0, |refusal| refusal.times).saturating_add(1);
-            standing.refusal = Some(Refusal { times, message: message.to_owned(), content, until });
+            let before = standing.refusal.as_ref().filter(|refusal| refusal.subject == subject);
+            let times = before.map_or(0, |refusal| refusal.times).saturating_add(1);
+            standing.refusal = Some(Refusal { times, message: message.to_owned(), content, subject, until });
             times
+        })
+    }
+
+    /// The member answered that it failed; says whether it does nothing else for so long that it might as well refuse.
+    pub(super) fn failed(&self, place: &Place) -> bool {
+        let now = Instant::now();
+        self.change(place, |standing| {
+            let since = *standing.failing.get_or_insert(now);
+            now.duration_since(since) >= self.try_again
         })
     }
 
@@ -233,6 +252,30 @@ mod tests {
         ledger.taken(&place("a"), 1, 1, Some(3), None);
         ledger.answered(&place("a"));
         assert!(ledger.standings.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_only_fails_for_long_is_as_good_as_refused() {
+        let ledger = Ledger::new(Duration::from_secs(60));
+        let place = (Kind::ReplicaSet, Key::new("default", "web"), ClusterId::new("a").expect("a name"));
+        assert!(!ledger.failed(&place));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(!ledger.failed(&place));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(ledger.failed(&place));
+        ledger.taken(&place, 1, 1, Some(3), None);
+        assert!(!ledger.failed(&place), "it begins anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_counted_as_long_as_it_is_the_same_that_is_refused() {
+        let ledger = Ledger::new(Duration::from_secs(60));
+        let place = (Kind::ReplicaSet, Key::new("default", "web"), ClusterId::new("a").expect("a name"));
+        assert_eq!([ledger.refused(&place, (0, 1), "no"), ledger.refused(&place, (1, 1), "no")], [1, 2]);
+        assert_eq!(ledger.at(&place).refusal.and_then(|one| one.pause(2)), None, "another is tried at once");
+        assert_eq!(ledger.refused(&place, (2, 2), "no"), 1);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(ledger.at(&place).refusal.and_then(|one| one.left()), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use self::apply::{Failure, Keep, Target};
 pub(crate) use self::ledger::{Has, Ledger, Place};
+use crate::content;
 use crate::members::Kind;
 
 /// Writes that take longer go on by themselves; whoever ordered them goes on without.
@@ -156,6 +157,11 @@ impl<R: Written> Writer<R> {
 }
 
 impl Order {
+    /// What it says, and what it is about.
+    fn identity(&self) -> (u64, u64) {
+        (self.content, content::subject(&self.manifest))
+    }
+
     fn place<R: Written>(&self) -> Place {
         (R::KIND, self.key.clone(), self.member.name().clone())
     }
@@ -186,7 +192,7 @@ impl<R: Written> Desk<R> {
                 if order.why == Why::Drifted && self.ledger.repaired(&place) {
                     self.ledger.refused(
                         &place,
-                        order.content,
+                        order.identity(),
                         "somebody there changes it back again and again",
                     );
                 }
@@ -229,7 +235,9 @@ impl<R: Written> Desk<R> {
     fn failed(&self, order: &Order, place: &Place, failure: &Failure) {
         let name = order.member.name();
         let refused = match failure {
-            Failure::Call(error) => error.class() == Class::Terminal,
+            Failure::Call(error) if error.class() == Class::Terminal => true,
+            // It answers, and with nothing else: an admission webhook there that is gone does not come back by itself.
+            Failure::Call(error) => matches!(error.code(), Some(429 | 500..)) && self.ledger.failed(place),
             Failure::Belongs(_) => true,
             Failure::Replacing => false,
         };
@@ -239,7 +247,7 @@ impl<R: Written> Desk<R> {
                 Failure::Call(error) => error.failure.to_string(),
                 other => other.to_string(),
             };
-            self.ledger.refused(place, order.content, &message);
+            self.ledger.refused(place, order.identity(), &message);
             let told = format!("cluster {name}: {message}");
             self.recorder.tell_about(order.about.clone(), Weight::Warning, "Refused", told);
         }

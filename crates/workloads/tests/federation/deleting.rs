@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use koinon_simulation::{Fault, Requests, Write};
 use serde_json::json;
 
 use crate::harness::{DEPLOY, Deploy, WEB, World};
+use crate::wire::ROLE;
 
 const RECORDS: &str = "/api/v1/namespaces/koinon-system/configmaps";
 const ANCHORS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
@@ -148,5 +150,28 @@ async fn who_is_made_again_takes_over_what_was_to_go() {
     until_no_records(&world).await;
     world.members["b"].wire.heal();
     world.until_layout(WEB, "a=4 b=4").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_view_of_what_is_going_does_not_keep_its_members() {
+    let mut world = world().await;
+    until_anchors(&world, 1).await;
+    world.kill().await;
+    // Whoever comes next knows the ReplicaSets as they are now, and of everything else also what becomes of it.
+    let refuse = |what| Fault::Refuse { what, code: 500, one_in: 1 };
+    world.federation.wire.set(&[refuse(Requests::Streams)]);
+    let watches = refuse(Requests::Watches);
+    let sets = move |request: &Write| request.path.ends_with("/replicasets").then_some(watches);
+    world.network.single_out(ROLE, "federation", sets);
+    world.start().await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    world.federation.delete(WEB, "Foreground").await;
+    world.until(WEB, "it is gone", |web| web.is_null()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.federation.wire.heal();
+    world.federation.wire.accept();
+    world.until_layout(WEB, "").await;
+    until_no_records(&world).await;
     world.rest().await;
 }

@@ -198,9 +198,10 @@ impl World {
                 "progressDeadlineSeconds": deploy.deadline,
                 "revisionHistoryLimit": deploy.history,
                 "strategy": deploy.strategy,
+                "paused": deploy.paused,
                 "selector": {"matchLabels": labels},
                 "template": {
-                    "metadata": {"labels": labels},
+                    "metadata": {"labels": labels, "annotations": deploy.pods},
                     "spec": {"containers": [{"name": "web", "image": deploy.image}]},
                 },
             },
@@ -314,12 +315,24 @@ pub(crate) struct Deploy<'a> {
     pub(crate) history: i64,
     pub(crate) strategy: Value,
     pub(crate) annotations: Value,
+    pub(crate) paused: bool,
+    /// The annotations of its pods.
+    pub(crate) pods: Value,
 }
 
 impl Default for Deploy<'_> {
     fn default() -> Self {
         let strategy = json!({"type": "RollingUpdate"});
-        Deploy { replicas: 1, image: "web:1", deadline: 600, history: 10, strategy, annotations: json!({}) }
+        Deploy {
+            replicas: 1,
+            image: "web:1",
+            deadline: 600,
+            history: 10,
+            strategy,
+            annotations: json!({}),
+            paused: false,
+            pods: Value::Null,
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! Whole federations in one process under a paused clock: what users do, and what then happens in every member.
 
+mod budgets;
 mod crashing;
 mod deleting;
 mod harness;
 mod moving;
+mod pausing;
+mod refusals;
 mod rolling;
 mod spreading;
 mod storms;

@@ -10,7 +10,7 @@ use crate::harness::{DEPLOY, Deploy, World, placement};
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
 /// What kubectl rollout status asks of a Deployment to call it rolled out.
-fn rolled_out(deployment: &Value) -> bool {
+pub(crate) fn rolled_out(deployment: &Value) -> bool {
     let (spec, status) = (&deployment["spec"], &deployment["status"]);
     let count = |name: &str| status[name].as_i64().unwrap_or(0);
     status["observedGeneration"].as_i64() >= deployment["metadata"]["generation"].as_i64()
@@ -19,17 +19,17 @@ fn rolled_out(deployment: &Value) -> bool {
         && count("availableReplicas") >= count("updatedReplicas")
 }
 
-fn progressing(deployment: &Value) -> &Value {
+pub(crate) fn progressing(deployment: &Value) -> &Value {
     let conditions = deployment["status"]["conditions"].as_array().unwrap();
     conditions.iter().find(|one| one["type"] == "Progressing").unwrap()
 }
 
-async fn until_rolled_out(world: &World) -> Value {
+pub(crate) async fn until_rolled_out(world: &World) -> Value {
     world.until(DEPLOY, "it is rolled out", rolled_out).await
 }
 
 /// The image of each member's Deployment.
-async fn images(world: &World) -> String {
+pub(crate) async fn images(world: &World) -> String {
     let mut images = Vec::new();
     for (name, site) in &world.members {
         if let Some(found) = site.get(DEPLOY).await {
@@ -41,7 +41,7 @@ async fn images(world: &World) -> String {
     images.join(" ")
 }
 
-async fn until_images(world: &World, wanted: &str) {
+pub(crate) async fn until_images(world: &World, wanted: &str) {
     for _ in 0..6000 {
         if images(world).await == wanted {
             return;
@@ -53,7 +53,7 @@ async fn until_images(world: &World, wanted: &str) {
 }
 
 /// The revisions, as `revision image replicas/available`.
-async fn shadows(world: &World) -> Vec<String> {
+pub(crate) async fn shadows(world: &World) -> Vec<String> {
     let list = world.federation.get(SETS).await.unwrap();
     let mut shadows: Vec<String> = list["items"]
         .as_array()
@@ -75,7 +75,7 @@ async fn shadows(world: &World) -> Vec<String> {
     shadows
 }
 
-async fn world(members: &[&str], deploy: Deploy<'_>) -> World {
+pub(crate) async fn world(members: &[&str], deploy: Deploy<'_>) -> World {
     let members: Vec<(&str, u32)> = members.iter().map(|name| (*name, 110)).collect();
     let world = World::new(&members).await;
     world.create_deployment(deploy).await;
@@ -83,13 +83,13 @@ async fn world(members: &[&str], deploy: Deploy<'_>) -> World {
     world
 }
 
-async fn set_image(world: &World, image: &str) {
+pub(crate) async fn set_image(world: &World, image: &str) {
     let containers = json!([{"name": "web", "image": image}]);
     world.federation.patch(DEPLOY, json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
 }
 
 /// What kubectl rollout undo does.
-async fn undo(world: &World, revision: &str) {
+pub(crate) async fn undo(world: &World, revision: &str) {
     let deployment = world.federation.get(DEPLOY).await.unwrap();
     let list = world.federation.get(SETS).await.unwrap();
     let of = |set: &&Value| set["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == revision;

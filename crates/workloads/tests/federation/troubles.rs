@@ -133,6 +133,26 @@ async fn pods_that_cannot_be_created_count_as_no_room() {
     world.create_set(50, Some(EVEN)).await;
     world.until_layout(WEB, "a=22 b=22 c=6/8").await;
     world.rest().await;
+    // The same of a Deployment, for which there is no room at all any more.
+    let annotations = json!({"federation.kubernetes.io/deployment-preferences": EVEN});
+    world.create_deployment(Deploy { replicas: 12, annotations, ..Deploy::default() }).await;
+    world.until_layout(DEPLOY, "a=6 b=6 c=0/2").await;
+    let failing = |one: &Value| {
+        let mut conditions = one["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|one| {
+            let message = one["message"].as_str().unwrap_or_default();
+            one["type"] == "ReplicaFailure"
+                && one["status"] == "True"
+                && one["reason"] == "FailedCreate"
+                && message.starts_with("c: ")
+                && message.contains("exceeded quota: few")
+        })
+    };
+    world.until(DEPLOY, "the failure shows", failing).await;
+    world.members["c"].delete("/api/v1/namespaces/default/resourcequotas/few", "Background").await;
+    world.until_layout(DEPLOY, "a=4 b=4 c=4").await;
+    world.until(DEPLOY, "the failure is over", |one| !failing(one)).await;
+    world.rest().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,6 +177,34 @@ async fn preferences_that_make_no_sense_change_nothing_and_are_explained() {
     let web = world.until(WEB, "the fault is gone", |web| web["status"]["conditions"].is_null()).await;
     let mars = &placement(&web)["clusters"]["mars"]["why"];
     assert!(mars.as_str().unwrap().contains("no member of the federation"), "{mars}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_away_while_preferences_make_no_sense_keeps_what_it_runs() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_set(8, Some(EVEN)).await;
+    world.create_deployment(Deploy { replicas: 8, ..Deploy::default() }).await;
+    let preferences = [PREFERENCES, "federation.kubernetes.io/deployment-preferences"];
+    for (path, name) in [WEB, DEPLOY].into_iter().zip(preferences) {
+        world.until_layout(path, "a=4 b=4").await;
+        world.federation.patch(path, json!({"metadata": {"annotations": {name: "{"}}})).await;
+    }
+    world.rest().await;
+    world.members["b"].wire.cut();
+    let state = |one: &Value| placement(one)["clusters"]["b"]["state"].clone();
+    for path in [WEB, DEPLOY] {
+        world.until(path, "it is away", |one| state(one) == "Offline").await;
+    }
+    world.rest().await;
+    world.members["b"].wire.heal();
+    for path in [WEB, DEPLOY] {
+        let back = |one: &Value| state(one) == "Ready" && one["status"]["availableReplicas"] == 8;
+        world.until(path, "it is back", back).await;
+        assert_eq!(world.layout(path).await, "a=4 b=4");
+    }
+    world.rest().await;
+    let to_b = world.writes().into_iter().filter(|write| write.starts_with("b ")).count();
+    assert_eq!(to_b, 2, "it was written to only once for each");
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,10 @@ pub(crate) fn desired(template: &str, replicas: i64) -> Desired {
         generation: 7,
         template: template.into(),
         replicas,
-        strategy: Strategy::RollingUpdate { max_unavailable: Amount::Percent(25) },
+        strategy: Strategy::RollingUpdate {
+            max_unavailable: Amount::Percent(25),
+            max_surge: Amount::Percent(25),
+        },
         paused: false,
         progress_deadline: Some(Duration::from_secs(DEADLINE)),
         revision_history_limit: 10,
@@ -62,7 +65,7 @@ pub(crate) fn replacing(template: &str, replicas: i64, updated: i64) -> Local {
 }
 
 pub(crate) fn online(share: Share, local: Local) -> Member {
-    Member { reach: Reach::Online, share: Some(share), local: Some(local) }
+    Member { reach: Reach::Online, share: Some(share), local: Some(local), refused: None }
 }
 
 /// Members a, b, c and so on, and a shadow for each template.
@@ -105,4 +108,9 @@ pub(crate) fn started(plan: &Plan) -> Vec<&str> {
 pub(crate) fn condition(plan: &Plan, kind: &str) -> String {
     let condition = plan.status.conditions.iter().find(|condition| condition.kind == kind).unwrap();
     format!("{} {}: {}", condition.status, condition.reason, condition.message)
+}
+
+/// A member that has nothing yet.
+pub(crate) fn newcomer(share: Share) -> Member {
+    Member { reach: Reach::Online, share: Some(share), local: None, refused: None }
 }

@@ -53,7 +53,8 @@ fn a_template_that_changes_while_paused() {
     let mut wanted = desired("v2", 20);
     let plan = decide(0, &wanted, &view);
     wanted.paused = true;
-    assert_eq!(check(&wanted, &view, &plan), [Violation::ChangedWhilePaused("a".into())]);
+    let found = check(&wanted, &view, &plan);
+    assert_eq!(found, [Violation::ChangedWhilePaused("a".into()), Violation::Revision]);
 }
 
 #[test]

@@ -84,7 +84,6 @@ impl Cluster {
             missing: 0,
             progress_failed: (deployment.without_progress > 2 * PATIENCE)
                 .then(|| "no progress in the model".to_owned()),
-            refused: None,
         })
     }
 
@@ -190,8 +189,12 @@ impl Federation {
             .clusters
             .iter()
             .map(|(name, cluster)| {
-                let member =
-                    Member { reach: reach(cluster), share: shares.remove(name), local: cluster.local() };
+                let member = Member {
+                    reach: reach(cluster),
+                    share: shares.remove(name),
+                    local: cluster.local(),
+                    refused: None,
+                };
                 (name.clone(), member)
             })
             .collect();

@@ -4,11 +4,13 @@ use koinon_api::placement::ClusterState;
 use koinon_api::rollout::{ClusterOrder, MaxConcurrent};
 use koinon_workloads::planner::{Observed, Workload};
 use koinon_workloads::rollout::{
-    Counting, Local, Member, Phase, Reach, Strategy, Template, Unfinished, WaitingOn, Warning, placement,
+    Amount, Counting, Local, Member, Phase, Reach, Strategy, Template, Unfinished, WaitingOn, Warning,
+    placement,
 };
 
 use crate::build::{
-    DEADLINE, all_on, bounded, condition, decide, desired, online, replacing, resting, share, started, view,
+    DEADLINE, all_on, bounded, condition, decide, desired, newcomer, online, replacing, resting, share,
+    started, view,
 };
 
 #[test]
@@ -64,7 +66,7 @@ fn t1_pods_without_room_do_not_hold_up_an_update() {
 fn t1_an_update_that_needs_more_room_than_there_is_does_not_pass_as_finished() {
     let mut wanted = desired("v2", 20);
     wanted.strategy =
-        Strategy::RollingUpdate { max_unavailable: koinon_workloads::rollout::Amount::Percent(100) };
+        Strategy::RollingUpdate { max_unavailable: Amount::Percent(100), max_surge: Amount::Percent(25) };
     let mut view = all_on("v1", 10, 2);
     view.record = decide(0, &wanted, &view).record;
     // All old pods went, no new one finds a node, and the planner moved the share away.
@@ -257,7 +259,9 @@ fn t7_a_stale_look_does_not_start_a_second_cluster() {
     assert_eq!(again.record, first.record, "and nothing is written twice");
     // Nor does a member that nobody has listed yet leave room for another.
     let mut unlisted = stale;
-    unlisted.members.insert("a".into(), Member { reach: Reach::Unsure, share: None, local: None });
+    unlisted
+        .members
+        .insert("a".into(), Member { reach: Reach::Unsure, share: None, local: None, refused: None });
     assert_eq!(started(&decide(0, &wanted, &unlisted)), [] as [&str; 0]);
 }
 
@@ -282,8 +286,8 @@ fn t8_a_cluster_without_replicas_gets_the_template_at_once() {
 #[test]
 fn t8_a_new_cluster_starts_with_what_the_others_still_run() {
     let mut view = all_on("v1", 10, 3);
-    view.members.insert("d".into(), Member { reach: Reach::Online, share: Some(share(5)), local: None });
-    view.members.insert("e".into(), Member { reach: Reach::Online, share: Some(share(0)), local: None });
+    view.members.insert("d".into(), newcomer(share(5)));
+    view.members.insert("e".into(), newcomer(share(0)));
     let plan = decide(0, &desired("v2", 35), &view);
     assert_eq!(plan.steps["d"].template, Template::Revision("v1".into()));
     assert!(!plan.steps.contains_key("e"), "nothing to run, nothing to create");
@@ -320,7 +324,7 @@ fn t9_paused_freezes_templates_and_not_counts() {
 fn t9_paused_before_it_ever_ran_does_not_start() {
     let mut wanted = desired("v1", 10);
     wanted.paused = true;
-    let new = || Member { reach: Reach::Online, share: Some(share(5)), local: None };
+    let new = || newcomer(share(5));
     let mut view = view(&[], [new(), new()]);
     assert!(decide(0, &wanted, &view).steps.is_empty());
     wanted.paused = false;
@@ -382,7 +386,7 @@ fn history_keeps_what_is_in_use_and_the_newest() {
     let mut view = all_on("v9", 10, 2);
     view.shadows = crate::build::view(&["v1", "v2", "v3", "v4", "v9"], []).shadows;
     // A member that nobody can ask may still run the oldest.
-    let offline = Member { reach: Reach::Offline, share: None, local: Some(resting("v1", 4)) };
+    let offline = Member { reach: Reach::Offline, share: None, local: Some(resting("v1", 4)), refused: None };
     view.members.insert("c".into(), offline);
     let plan = decide(0, &wanted, &view);
     assert_eq!(plan.shadows.remove, ["web-v2"]);
@@ -392,10 +396,42 @@ fn history_keeps_what_is_in_use_and_the_newest() {
 
 #[test]
 fn a_first_rollout_creates_everything_at_once() {
-    let new = || Member { reach: Reach::Online, share: Some(share(5)), local: None };
+    let new = || newcomer(share(5));
     let view = view(&[], [new(), new(), new()]);
     let plan = decide(0, &desired("v1", 15), &view);
     assert!(plan.steps.values().all(|step| step.template == Template::Wanted && step.replicas == Some(5)));
     assert_eq!(plan.shadows.wanted[0].name, "web-v1");
     assert_eq!(plan.shadows.wanted[0].revision, 1);
+}
+
+#[test]
+fn who_refuses_is_asked_again_and_stops_only_what_nobody_else_has() {
+    let refusing = |share| Member { refused: Some("refused: no".into()), ..newcomer(share) };
+    let wanted = desired("v2", 20);
+    let mut view = all_on("v1", 10, 2);
+    view.members.insert("c".into(), refusing(bounded(0, 1)));
+    let plan = decide(0, &wanted, &view);
+    assert_eq!(started(&plan), ["a"], "the others have all of its replicas");
+    assert_eq!(plan.steps["c"].replicas, Some(1));
+    // Nobody has them.
+    let plan = decide(0, &desired("v1", 24), &view);
+    assert_eq!(
+        condition(&plan, "Progressing"),
+        "False ProgressDeadlineExceeded: c makes no progress: refused: no"
+    );
+    assert_eq!(plan.steps["c"].template, Template::Wanted);
+}
+
+#[test]
+fn who_is_short_comes_first_where_nothing_else_may_go() {
+    let mut wanted = desired("v2", 20);
+    let mut view = all_on("v1", 10, 2);
+    view.members.get_mut("b").unwrap().local = Some(Local { available: 4, ready: 4, ..resting("v1", 10) });
+    assert_eq!(started(&decide(0, &wanted, &view)), ["a"], "one more may come first");
+    wanted.strategy =
+        Strategy::RollingUpdate { max_unavailable: Amount::Count(6), max_surge: Amount::Count(0) };
+    assert_eq!(started(&decide(0, &wanted, &view)), ["b"], "six are missing already");
+    wanted.strategy =
+        Strategy::RollingUpdate { max_unavailable: Amount::Count(7), max_surge: Amount::Count(0) };
+    assert_eq!(started(&decide(0, &wanted, &view)), ["a"]);
 }
