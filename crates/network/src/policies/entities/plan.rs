@@ -227,6 +227,7 @@ mod tests {
             ports: vec![port],
             affinity: None,
             traffic_distribution: None,
+            said: None,
         };
         let endpoint = |address: &&str| Endpoint {
             address: (*address).into(),
