@@ -11,7 +11,9 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::foreign;
 
 /// One object in one member.
 pub(crate) struct Target<'a> {
@@ -44,6 +46,8 @@ pub(crate) enum Failure {
     Belongs(String),
     #[error("the object there selects other pods; it is removed without them, and made anew")]
     Replacing,
+    #[error("the object that was in the way is not there any more, or another one")]
+    Gone,
 }
 
 impl Target<'_> {
@@ -53,16 +57,34 @@ impl Target<'_> {
 
     /// Makes the member have what `manifest` says. An object that is ours already is repaired by force; one that is not
     /// `known` to be ours is overwritten only after a look at it.
+    ///
+    /// Where nothing is in the way that is one request, as for anybody who writes there.
     pub(crate) async fn apply<K>(&self, manifest: &Value, known: bool) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + Debug
+            + Serialize,
     {
-        let mut first = self.patch(manifest, known).await;
+        let mut first = self.patch::<K>(manifest, known).await;
         if first.as_ref().is_err_and(|error| error.code() == Some(404)) {
             self.make_namespace().await?;
             first = self.patch(manifest, known).await;
         }
         match first {
+            // No field of it differed from ours, and it has others: somebody else made it.
+            Ok(object) if !known && foreign::is_foreign(object.meta()) => {
+                let replaced = match foreign::owner(object.meta()) {
+                    Some(owner) => Err(Failure::Belongs(owner)),
+                    None => self.replace(manifest, &object, None).await,
+                };
+                // Half of it ours would pass for ours the next time.
+                if replaced.is_err() {
+                    self.take_back::<K>(manifest).await?;
+                }
+                replaced
+            }
             Ok(object) => Ok(Applied { object, overwrote: false }),
             Err(error) if error.is_conflict() && !known => self.overwrite(manifest).await,
             Err(error) if error.code() == Some(422) => {
@@ -111,21 +133,71 @@ impl Target<'_> {
     /// Somebody else made an object of this name and other content.
     async fn overwrite<K>(&self, manifest: &Value) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + Debug
+            + Serialize,
     {
         let there: Option<K> = self.client.call(self.api().get_opt(self.name)).await?;
-        let owners = there.iter().flat_map(|one| one.owner_references()).collect::<Vec<_>>();
-        if let Some(owner) = owners.into_iter().find(|owner| owner.controller == Some(true)) {
-            return Err(Failure::Belongs(format!("{} {}", owner.kind, owner.name)));
+        // Whoever made it took it away: the next look makes ours.
+        let there = there.ok_or(Failure::Gone)?;
+        match foreign::owner(there.meta()) {
+            Some(owner) => Err(Failure::Belongs(owner)),
+            None => self.replace(manifest, &there, there.resource_version()).await,
         }
-        match self.patch(manifest, true).await {
-            Ok(object) => Ok(Applied { object, overwrote: true }),
+    }
+
+    /// Replaces all of an object, provided that it is of this version where one is given. An apply alone would leave what others
+    /// said, such as containers of other names.
+    async fn replace<K>(
+        &self,
+        manifest: &Value,
+        there: &K,
+        version: Option<String>,
+    ) -> Result<Applied<K>, Failure>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + Debug
+            + Serialize,
+    {
+        let api = self.api::<K>();
+        let mut whole = manifest.clone();
+        whole["metadata"]["resourceVersion"] = version.into();
+        whole["metadata"]["finalizers"] = serde_json::to_value(there.finalizers()).unwrap_or_default();
+        let whole: K = serde_json::from_value(whole).map_err(|_| Failure::Gone)?;
+        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        let replaced = match self.client.call(api.replace(self.name, &params, &whole)).await {
+            Ok(replaced) => replaced,
             Err(error) if error.code() == Some(422) => {
                 self.remove_if_it_selects_others::<K>(manifest).await?;
-                Err(error.into())
+                return Err(error.into());
             }
-            Err(error) => Err(error.into()),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        let owned = async {
+            let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+            let disowned = Patch::Merge(foreign::disowned(manifest));
+            let _: K = self.client.call(api.patch(self.name, &params, &disowned)).await?;
+            self.patch::<K>(manifest, true).await
+        };
+        // It says what it should in any case; who owns which field of it is put right with the next write.
+        Ok(Applied { object: owned.await.unwrap_or(replaced), overwrote: true })
+    }
+
+    /// Says nothing of an object any more, so that it is what it was before.
+    async fn take_back<K>(&self, manifest: &Value) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let nothing = json!({
+            "apiVersion": manifest["apiVersion"],
+            "kind": manifest["kind"],
+            "metadata": {"name": self.name, "namespace": self.namespace},
+        });
+        self.patch::<K>(&nothing, false).await.map(drop)
     }
 
     /// What an object selects can never change: one that selects other pods is in the way. They stay.

@@ -1,6 +1,7 @@
 //! Writes to members: all at once, none waits for another, and a slow one is left to itself.
 
 mod apply;
+mod foreign;
 mod ledger;
 
 use std::sync::Arc;
@@ -239,7 +240,7 @@ impl<R: Written> Desk<R> {
             // It answers, and with nothing else: an admission webhook there that is gone does not come back by itself.
             Failure::Call(error) => matches!(error.code(), Some(429 | 500..)) && self.ledger.failed(place),
             Failure::Belongs(_) => true,
-            Failure::Replacing => false,
+            Failure::Replacing | Failure::Gone => false,
         };
         tracing::debug!(member = %name, key = %order.key, %failure, "a write failed");
         if refused {

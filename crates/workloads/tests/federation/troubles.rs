@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEPLOY, Deploy, PREFERENCES, SETS, WEB, World, placement, set};
 
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const EVEN: &str = r#"{"rebalance":true}"#;
 
 #[tokio::test(start_paused = true)]
@@ -55,6 +56,52 @@ async fn what_is_in_the_way_is_overwritten_and_its_pods_stay() {
     assert_eq!(adopted.iter().filter(|pod| image(pod) == "old:1").count(), 3, "adopted, and not replaced");
     assert_eq!(pods("b", "else").await.len(), 2, "left to themselves");
     world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_what_was_overwritten() {
+    let world = World::new(&[("a", 110), ("b", 110)]).await;
+    // One that differs in no field that both have, and one that does.
+    for (member, replicas) in [("a", 2), ("b", 3)] {
+        let mut other = set("web", replicas, None);
+        other["metadata"]["labels"] = json!({"owner": "somebody"});
+        other["metadata"]["finalizers"] = json!(["tests.koinon.dev/kept"]);
+        let pod = &mut other["spec"]["template"]["spec"];
+        pod["containers"] =
+            json!([{"name": "nginx", "image": "nginx:1", "env": [{"name": "A", "value": "1"}]}]);
+        pod["hostname"] = "theirs".into();
+        world.members[member].create(SETS, other.clone()).await;
+        other["kind"] = "Deployment".into();
+        world.members[member].create(DEPLOYMENTS, other).await;
+    }
+    world.create_set(4, Some(EVEN)).await;
+    world.create_deployment(Deploy { replicas: 4, ..Deploy::default() }).await;
+    world.rest().await;
+    for path in [WEB, DEPLOY] {
+        world.until_layout(path, "a=2 b=2").await;
+        for site in world.members.values() {
+            let there = site.get(path).await.unwrap();
+            let pod = &there["spec"]["template"]["spec"];
+            let names: Vec<&Value> =
+                pod["containers"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+            assert_eq!(names, ["web"], "{there:#}");
+            assert_eq!(pod["hostname"], Value::Null, "{there:#}");
+            assert_eq!(there["metadata"]["labels"]["owner"], Value::Null, "{there:#}");
+            assert_eq!(there["metadata"]["finalizers"], json!(["tests.koinon.dev/kept"]), "{there:#}");
+        }
+    }
+    for kind in ["ReplicaSet", "Deployment"] {
+        for member in ["a", "b"] {
+            let told = format!("Overwritten: cluster {member} had another {kind} of this name");
+            world.until_event(&told).await;
+        }
+    }
+    // What we stop to say goes, as in any other member.
+    world.federation.patch(WEB, json!({"metadata": {"labels": {"team": null}}})).await;
+    world.rest().await;
+    for site in world.members.values() {
+        assert_eq!(site.get(WEB).await.unwrap()["metadata"]["labels"]["team"], Value::Null);
+    }
 }
 
 #[tokio::test(start_paused = true)]
