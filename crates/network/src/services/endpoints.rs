@@ -40,7 +40,7 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
     let joining = &member.joining;
     let mut reached = match &joining.reach {
         Reach::Pods => Reached {
-            groups: own(member, names, |endpoint| Endpoint { home: None, ..endpoint.clone() }),
+            groups: own(member, names, |endpoint| Endpoint { node: None, home: None, ..endpoint.clone() }),
             flaws: flaws_of_slices(member),
         },
         Reach::Addresses(addresses) => {
@@ -132,9 +132,7 @@ fn through_nodes(which: Nodes, member: &Member, cluster: &Cluster, names: &Names
     let ready = is_ready(member);
     let has_pods = |name: &str| {
         let endpoints = member.slices.iter().flat_map(|(_, slice)| &slice.endpoints);
-        endpoints
-            .filter(|one| one.conditions.is_ready())
-            .any(|one| one.home.as_ref().and_then(|home| home.node.as_deref()) == Some(name))
+        endpoints.filter(|one| one.conditions.is_ready()).any(|one| one.node.as_deref() == Some(name))
     };
     let nodes = cluster.nodes.iter().filter(|(name, _)| which == Nodes::All || has_pods(name));
     let endpoints = nodes.flat_map(|(_, node)| {
@@ -216,6 +214,7 @@ fn plain(address: &Address, ready: bool) -> Endpoint {
         conditions: Conditions::of_ready(ready),
         hostname: None,
         zone: None,
+        node: None,
         home: None,
     }
 }

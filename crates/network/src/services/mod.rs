@@ -31,6 +31,7 @@ pub mod report;
 pub mod standing;
 pub mod telling;
 pub mod view;
+mod words;
 
 pub use control::{Options, Origins, Resolve, Services};
 pub use machines::Prefer;

@@ -1,5 +1,7 @@
 //! What a plan reads and what it says: plain values, checked when they were read.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use koinon_control::Key;
@@ -183,9 +185,10 @@ pub struct Endpoint {
     pub address: Box<str>,
     pub conditions: Conditions,
     pub hostname: Option<Box<str>>,
-    pub zone: Option<Box<str>>,
-    /// Which things of its own cluster it belongs to; they mean nothing in another.
-    pub home: Option<Box<Home>>,
+    pub zone: Option<Arc<str>>,
+    /// The node that it is on, and what else of its own cluster it belongs to; they mean nothing in another.
+    pub node: Option<Arc<str>>,
+    pub home: Option<Arc<Home>>,
 }
 
 /// What an endpoint says of itself; what it does not say is as good as ready.
@@ -209,9 +212,13 @@ impl Conditions {
 /// Where an endpoint is at home.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Home {
-    pub node: Option<String>,
     pub target: Option<Target>,
-    /// Zones and nodes that should prefer it.
+    pub hints: Option<Box<Hints>>,
+}
+
+/// Zones and nodes that should prefer an endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hints {
     pub zones: Vec<String>,
     pub nodes: Vec<String>,
 }
@@ -219,10 +226,10 @@ pub struct Home {
 /// The object behind an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    pub kind: String,
-    pub namespace: Option<String>,
-    pub name: Option<String>,
-    pub uid: Option<String>,
+    pub kind: Arc<str>,
+    pub namespace: Option<Arc<str>>,
+    pub name: Option<Box<str>>,
+    pub uid: Option<Box<str>>,
 }
 
 /// An EndpointSlice that belongs to a federated Service.

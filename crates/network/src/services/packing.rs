@@ -87,6 +87,7 @@ mod tests {
             conditions: Conditions::of_ready(true),
             hostname: None,
             zone: None,
+            node: None,
             home: None,
         }
     }

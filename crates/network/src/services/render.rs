@@ -245,9 +245,9 @@ fn port(port: &SlicePort) -> EndpointPort {
 fn endpoint(endpoint: &Endpoint) -> v1::Endpoint {
     let home = endpoint.home.as_deref();
     let conditions = endpoint.conditions;
-    let hints = home.filter(|home| !home.zones.is_empty() || !home.nodes.is_empty()).map(|home| {
-        let zones = home.zones.iter().map(|name| ForZone { name: name.clone() }).collect::<Vec<_>>();
-        let nodes = home.nodes.iter().map(|name| ForNode { name: name.clone() }).collect::<Vec<_>>();
+    let hints = home.and_then(|home| home.hints.as_ref()).map(|hints| {
+        let zones = hints.zones.iter().map(|name| ForZone { name: name.clone() }).collect::<Vec<_>>();
+        let nodes = hints.nodes.iter().map(|name| ForNode { name: name.clone() }).collect::<Vec<_>>();
         EndpointHints {
             for_zones: Some(zones).filter(|zones| !zones.is_empty()),
             for_nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
@@ -262,12 +262,12 @@ fn endpoint(endpoint: &Endpoint) -> v1::Endpoint {
         }),
         hostname: endpoint.hostname.as_deref().map(str::to_owned),
         zone: endpoint.zone.as_deref().map(str::to_owned),
-        node_name: home.and_then(|home| home.node.clone()),
+        node_name: endpoint.node.as_deref().map(str::to_owned),
         target_ref: home.and_then(|home| home.target.as_ref()).map(|target| ObjectReference {
-            kind: Some(target.kind.clone()).filter(|kind| !kind.is_empty()),
-            namespace: target.namespace.clone(),
-            name: target.name.clone(),
-            uid: target.uid.clone(),
+            kind: Some(target.kind.to_string()).filter(|kind| !kind.is_empty()),
+            namespace: target.namespace.as_deref().map(str::to_owned),
+            name: target.name.as_deref().map(str::to_owned),
+            uid: target.uid.as_deref().map(str::to_owned),
             ..ObjectReference::default()
         }),
         hints,

@@ -16,6 +16,7 @@ mod quota;
 mod resolve;
 mod sources;
 mod standing;
+mod told;
 mod undone;
 mod withdraw;
 

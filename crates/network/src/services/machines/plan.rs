@@ -12,6 +12,7 @@ use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol,
 use crate::services::packing::{pack, short};
 use crate::services::plan::{SliceStep, settle};
 use crate::services::records::OwnSlice;
+use crate::services::words::word;
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
@@ -178,16 +179,17 @@ fn slices(
 
 fn endpoint(name: &Key, machine: &Machine, address: &str) -> Endpoint {
     let target = Target {
-        kind: Kind::VirtualMachine.as_str().to_owned(),
-        namespace: Some(name.namespace.clone()),
-        name: Some(name.name.clone()),
-        uid: Some(machine.uid.clone()),
+        kind: word(Kind::VirtualMachine.as_str()),
+        namespace: Some(word(&name.namespace)),
+        name: Some(name.name.as_str().into()),
+        uid: Some(machine.uid.as_str().into()),
     };
     Endpoint {
         address: address.into(),
         conditions: Conditions::of_ready(machine.ready),
         hostname: is_label(&name.name).then(|| name.name.as_str().into()),
         zone: None,
-        home: Some(Box::new(Home { target: Some(target), ..Home::default() })),
+        node: None,
+        home: Some(Arc::new(Home { target: Some(target), hints: None })),
     }
 }

@@ -1,6 +1,7 @@
 //! EndpointSlices: of members' Services, and how those of one's own read back.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::{self, EndpointSlice};
 use koinon_fleet::Record;
@@ -8,8 +9,9 @@ use kube::ResourceExt as _;
 
 use crate::services::address::{is_label, is_label_value, is_qualified};
 use crate::services::model::{
-    Address, Conditions, Endpoint, Family, Flaw, Home, Protocol, SlicePort, Target,
+    Address, Conditions, Endpoint, Family, Flaw, Hints, Home, Protocol, SlicePort, Target,
 };
+use crate::services::words::word;
 
 /// The Service that a slice belongs to, as Kubernetes' own label says.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -80,7 +82,8 @@ pub(super) fn endpoints(family: Family, slice: &EndpointSlice, flaws: &mut Vec<F
     let all = slice.endpoints.as_deref().unwrap_or_default();
     let mut refused = 0;
     let mut why = None;
-    let mut endpoints: Vec<Endpoint> = Vec::new();
+    // Of the very size: there are many of them, and they stay.
+    let mut endpoints: Vec<Endpoint> = Vec::with_capacity(all.len().min(MOST_ENDPOINTS));
     for endpoint in all.iter().take(MOST_ENDPOINTS) {
         // Only the first address counts, as for kube-proxy.
         let text = endpoint.addresses.first().map(String::as_str).unwrap_or_default();
@@ -109,20 +112,17 @@ fn read(address: Box<str>, endpoint: &v1::Endpoint) -> Endpoint {
     let conditions = endpoint.conditions.clone().unwrap_or_default();
     let hints = endpoint.hints.clone().unwrap_or_default();
     let target = endpoint.target_ref.as_ref().map(|target| Target {
-        kind: target.kind.clone().unwrap_or_default(),
-        namespace: target.namespace.clone(),
-        name: target.name.clone(),
-        uid: target.uid.clone(),
+        kind: word(target.kind.as_deref().unwrap_or_default()),
+        namespace: target.namespace.as_deref().map(word),
+        name: target.name.as_deref().map(Into::into),
+        uid: target.uid.as_deref().map(Into::into),
     });
-    let home = Home {
-        node: endpoint.node_name.clone(),
-        target,
+    let hints = Hints {
         zones: hints.for_zones.into_iter().flatten().map(|zone| zone.name).collect(),
         nodes: hints.for_nodes.into_iter().flatten().map(|node| node.name).collect(),
     };
-    let text = |text: &Option<String>, is_good: fn(&str) -> bool| -> Option<Box<str>> {
-        text.as_deref().filter(|text| is_good(text)).map(Into::into)
-    };
+    let hints = (hints != Hints::default()).then(|| Box::new(hints));
+    let home = Home { target, hints };
     Endpoint {
         address,
         conditions: Conditions {
@@ -130,8 +130,9 @@ fn read(address: Box<str>, endpoint: &v1::Endpoint) -> Endpoint {
             serving: conditions.serving,
             terminating: conditions.terminating,
         },
-        hostname: text(&endpoint.hostname, is_label),
-        zone: text(&endpoint.zone, is_label_value),
-        home: (home != Home::default()).then(|| Box::new(home)),
+        hostname: endpoint.hostname.as_deref().filter(|text| is_label(text)).map(Into::into),
+        zone: endpoint.zone.as_deref().filter(|text| is_label_value(text)).map(word),
+        node: endpoint.node_name.as_deref().map(word),
+        home: (home != Home::default()).then(|| Arc::new(home)),
     }
 }
