@@ -103,7 +103,6 @@ pub(super) async fn one_name_for_two(world: Arc<World>) -> anyhow::Result<()> {
     let running = pair.start().await?;
     cloud.create(&toys.objects(), &toys.made("ball", json!({}), json!({}))).await?;
     robot.until_there(&toys.object("ball")).await?;
-    // It may be that another scenario's syncer had the name just now, from a cluster that is this one's.
     let rival = pair.start_at("r1-rival", &newcomer.cluster.kubeconfig, &[]).await?;
     let told = newcomer.until_told(&toys.name(), "RobotNameTaken").await?;
     ensure!(told.contains("under the robot name r1 already"), "{told}");
