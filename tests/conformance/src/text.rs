@@ -23,7 +23,7 @@ static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b10\.\d+\.\d+\.\d+\b", "<cluster-ip>"),
         (r"127\.0\.0\.1:\d+", "<address>"),
         (r"(nodePort\W+|NodePort: .* |:)3[0-2]\d{3}\b", "$1<node-port>"),
-        (r"(?m)( {2,})(\d+m)?\d+s( ago)?( |$)", "$1<age>$4"),
+        (r"(?m)( {2,})(?:(?:\d+m)?\d+s|\d{1,2}m)( ago)?( |$)", "$1<age>$3"),
         (r"age=\d+[smh]", "age=<age>"),
         (r"(\S) {2,}", "$1  "),
     ]
@@ -56,6 +56,8 @@ mod tests {
             assert_eq!(normalise(text, "https://127.0.0.1:7", Path::new("/f")), expected);
         };
         check("NAME   DATA   AGE\none    1      12s", "NAME  DATA  AGE\none  1  <age>");
+        check("NAME   DATA   AGE\none    1      2m", "NAME  DATA  AGE\none  1  <age>");
+        check("NAME   DATA   AGE\none    1      2m3s ago", "NAME  DATA  AGE\none  1  <age>");
         check("  resourceVersion: \"12\"\n", "  resourceVersion: <rv>\n");
         check("at https://127.0.0.1:7/api", "at <server>/api");
         check("cpu: 100m", "cpu: 100m");
