@@ -242,16 +242,23 @@ fn seen(
     Ok(members.iter().map(|(name, answers)| (name.clone(), member(name, *answers))).collect())
 }
 
-/// Members with all that they are to have; `has` is the template of those that are up to date.
+/// Stands for templates of which nothing is known but that they are older.
+const OLDER: &str = "-";
+
+/// Members with all that they are to have; `has` is the template of those that are up to date, or being updated.
 fn view(seen: &BTreeMap<String, placing::Member>, plan: &Plan, clusters: &Clusters, has: &str) -> View {
     let member = |(name, member): (&String, &placing::Member)| {
         let share = plan.clusters.get(name).cloned();
         let count = share.as_ref().map_or(0, |share| share.spec_replicas());
         let local = clusters.get(name).filter(|_| member.local.is_some()).map(|last| Local {
-            template: (last.updated >= last.replicas).then(|| has.to_owned()),
+            template: Some(if last.state == ClusterState::Waiting { OLDER } else { has }.to_owned()),
             spec_replicas: count,
             replicas: count,
-            updated: count,
+            // In the middle of an update it has pods of two templates.
+            updated: match last.state {
+                ClusterState::Updating | ClusterState::Stalled => last.updated.min(count - 1).max(0),
+                _ => count,
+            },
             ready: count,
             available: count,
             ..Local::default()

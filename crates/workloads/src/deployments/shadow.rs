@@ -70,7 +70,7 @@ pub(super) fn status(wanted: &ShadowWanted, there: &ReplicaSet) -> ReplicaSetSta
     ReplicaSetStatus {
         replicas: count(wanted.replicas),
         fully_labeled_replicas: Some(count(wanted.replicas)),
-        ready_replicas: Some(count(wanted.available)),
+        ready_replicas: Some(count(wanted.ready)),
         available_replicas: Some(count(wanted.available)),
         observed_generation: there.metadata.generation,
         ..ReplicaSetStatus::default()

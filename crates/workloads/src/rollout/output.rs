@@ -172,8 +172,10 @@ pub struct ShadowWanted {
     pub template: String,
     /// Its revision; a template that is used again gets a new one.
     pub revision: i64,
-    /// How many replicas of it there are in all members.
+    /// How many replicas of it there are in all members, without those that only wait for room.
     pub replicas: i64,
+    /// How many of those are ready.
+    pub ready: i64,
     /// How many of those are available.
     pub available: i64,
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::input::{Desired, Local, Reach, Shadow, View};
 use super::output::{ShadowWanted, Shadows};
+use super::status::probes;
 
 pub(super) fn wanted(desired: &Desired, view: &View) -> Shadows {
     let mut known: Vec<Shadow> = view.shadows.clone();
@@ -37,12 +38,14 @@ pub(super) fn wanted(desired: &Desired, view: &View) -> Shadows {
         .iter()
         .filter(|shadow| !remove.contains(&shadow.name))
         .map(|shadow| {
-            let (replicas, available) = sums.get(shadow.template.as_str()).copied().unwrap_or_default();
+            let Sum { replicas, ready, available } =
+                sums.get(shadow.template.as_str()).copied().unwrap_or_default();
             ShadowWanted {
                 name: shadow.name.clone(),
                 template: shadow.template.clone(),
                 revision: shadow.revision,
                 replicas,
+                ready,
                 available,
             }
         })
@@ -50,10 +53,18 @@ pub(super) fn wanted(desired: &Desired, view: &View) -> Shadows {
     Shadows { wanted, remove }
 }
 
-/// Replicas and available ones by template. A member that nobody can ask counts with what it had: a revision that it
+/// Pods of one template.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    replicas: i64,
+    ready: i64,
+    available: i64,
+}
+
+/// Replicas by template, without those that only wait for room, as in the Deployment's own status. A member that nobody can ask counts with what it had: a revision that it
 /// may still run is not forgotten.
-fn sums<'a>(known: &'a [Shadow], view: &'a View) -> BTreeMap<&'a str, (i64, i64)> {
-    let mut sums: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+fn sums<'a>(known: &'a [Shadow], view: &'a View) -> BTreeMap<&'a str, Sum> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     for (name, member) in &view.members {
         let Some(local) = &member.local else { continue };
         let started = view.record.clusters.get(name);
@@ -63,21 +74,26 @@ fn sums<'a>(known: &'a [Shadow], view: &'a View) -> BTreeMap<&'a str, (i64, i64)
             let before = |shadow: &&Shadow| Some(&shadow.template) != local.template.as_ref();
             known.iter().rev().find(before).map(|shadow| shadow.template.as_str())
         };
-        let mut add = |template: Option<&'a str>, replicas: i64, available: i64| {
+        let mut add = |template: Option<&'a str>, more: Sum| {
             if let Some(template) = template {
                 let sum = sums.entry(template).or_default();
-                *sum = (sum.0 + replicas, sum.1 + available);
+                sum.replicas += more.replicas;
+                sum.ready += more.ready;
+                sum.available += more.available;
             }
         };
         // An entry without replicas still says that the template is in use there.
         if split.new > 0 || local.spec_replicas > 0 {
-            add(local.template.as_deref(), split.new, split.new_available);
+            let replicas = (split.new - probes(member)).max(split.new_ready);
+            let more = Sum { replicas, ready: split.new_ready, available: split.new_available };
+            add(local.template.as_deref(), more);
         }
         if split.old > 0 {
-            add(from.or_else(older), split.old, split.old_available);
+            let (ready, available) = (split.old_ready, split.old_available);
+            add(from.or_else(older), Sum { replicas: split.old, ready, available });
         }
         if member.reach != Reach::Online {
-            add(local.template.as_deref(), 0, 0);
+            add(local.template.as_deref(), Sum::default());
         }
     }
     sums
@@ -87,8 +103,10 @@ fn sums<'a>(known: &'a [Shadow], view: &'a View) -> BTreeMap<&'a str, (i64, i64)
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Split {
     pub(super) new: i64,
+    new_ready: i64,
     new_available: i64,
     old: i64,
+    old_ready: i64,
     old_available: i64,
 }
 
@@ -97,8 +115,9 @@ impl Split {
     pub(super) fn of(local: &Local, replaced: bool) -> Split {
         let new = if replaced && !local.is_observed() { 0 } else { local.updated.min(local.replicas) };
         let old = local.replicas - new;
-        // Which of them are available is not told; old pods have had the time.
-        let old_available = local.available.min(old);
-        Split { new, new_available: local.available - old_available, old, old_available }
+        // Which of them are ready or available is not told; old pods have had the time.
+        let (old_ready, old_available) = (local.ready.min(old), local.available.min(old));
+        let (new_ready, new_available) = (local.ready - old_ready, local.available - old_available);
+        Split { new, new_ready, new_available, old, old_ready, old_available }
     }
 }

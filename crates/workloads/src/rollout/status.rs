@@ -37,7 +37,7 @@ pub(super) fn aggregate(
 
 /// Pods beyond the member's share that wait for room: they are no replicas that anybody counts on. What is ready does not wait, however old
 /// the word on pods without a node is: no server takes a status with more ready replicas than there are.
-fn probes(member: &Member) -> i64 {
+pub(super) fn probes(member: &Member) -> i64 {
     let (Some(local), Some(share)) = (&member.local, &member.share) else { return 0 };
     let beyond = (local.spec_replicas - share.replicas).max(0);
     beyond.min(local.unschedulable).min(local.replicas - local.ready).max(0)

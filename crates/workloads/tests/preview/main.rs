@@ -89,6 +89,16 @@ fn an_image_is_told_step_by_step() {
 }
 
 #[test]
+fn what_is_begun_goes_first_and_then_the_order_is_kept() {
+    let cluster = |state: &str, updated: i64| json!({"desired": 3, "replicas": 3, "available": 3, "updated": updated, "state": state});
+    let clusters = json!({"a": cluster("Waiting", 0), "b": cluster("Updating", 1), "c": cluster("Ready", 3)});
+    let placement = json!({"observedGeneration": 1, "clusters": clusters}).to_string();
+    let live = deployment(json!({"koinon.dev/cluster-order": "c,a,b"}), placement);
+    let image = WhatIf { image: Some("web:2".to_owned()), ..WhatIf::default() };
+    assert_eq!(steps(&see(&live, image)), "b c a");
+}
+
+#[test]
 fn what_makes_no_sense_is_told() {
     let live = deployment(json!({}), placement(&EVEN));
     let try_it = |what_if: &WhatIf| {

@@ -60,6 +60,8 @@ fn t1_pods_without_room_do_not_hold_up_an_update() {
     assert_eq!(started(&plan), ["b"], "the two that wait for room waited before");
     // They are in no count, or kubectl would wait for them for ever.
     assert_eq!((plan.status.replicas, plan.status.updated, plan.status.available), (26, 6, 26));
+    let shadow = |template: &str| plan.shadows.wanted.iter().find(|one| one.template == template).unwrap();
+    assert_eq!((shadow("v2").replicas, shadow("v1").replicas), (6, 20));
 }
 
 #[test]
@@ -434,4 +436,12 @@ fn who_is_short_comes_first_where_nothing_else_may_go() {
     wanted.strategy =
         Strategy::RollingUpdate { max_unavailable: Amount::Count(7), max_surge: Amount::Count(0) };
     assert_eq!(started(&decide(0, &wanted, &view)), ["a"]);
+}
+
+#[test]
+fn a_shadow_tells_who_is_ready_from_who_has_been_for_long_enough() {
+    let mut view = all_on("v1", 4, 1);
+    view.members.get_mut("a").unwrap().local = Some(Local { available: 1, ..resting("v1", 4) });
+    let shadow = decide(0, &desired("v1", 4), &view).shadows.wanted.remove(0);
+    assert_eq!((shadow.replicas, shadow.ready, shadow.available), (4, 4, 1));
 }
