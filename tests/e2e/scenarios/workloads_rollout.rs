@@ -40,6 +40,18 @@ async fn set(space: &Space, version: &str) -> anyhow::Result<()> {
     space.kubectl(&arguments.each_ref().map(String::as_str)).await.map(drop)
 }
 
+/// A change of the template to this version. Held, its pods never get ready: the update stays at its first cluster.
+fn version(version: &str, held: bool) -> Value {
+    let mut template = template("web", version);
+    template["metadata"]["annotations"] = json!({NEVER_READY.0: held.then_some(NEVER_READY.1)});
+    json!({"template": template})
+}
+
+async fn change(space: &Space, spec: Value) -> anyhow::Result<()> {
+    let change = json!({"spec": spec}).to_string();
+    space.kubectl(&["patch", WEB, "--type=merge", "-p", &change]).await.map(drop)
+}
+
 async fn rolled_out(space: &Space) -> anyhow::Result<()> {
     let said = space.kubectl(&["rollout", "status", WEB, "--timeout=150s"]).await?;
     ensure!(said.contains("deployment \"web\" successfully rolled out"), "{said}");
@@ -51,13 +63,12 @@ async fn failure(world: Arc<World>) -> anyhow::Result<()> {
     let _peace = league.shared().await;
     let space = Space::open(league.clone(), "failure").await?;
     let annotations = json!({"koinon.dev/cluster-order": "b,c", "kubernetes.io/change-cause": "good"});
-    let spec = json!({"progressDeadlineSeconds": 8});
-    space.apply(&web(6, annotations, spec)).await?;
+    space.apply(&web(6, annotations, json!({}))).await?;
     rolled_out(&space).await?;
-    let mut broken = template("web", "broken");
-    broken["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
-    let change = json!({"spec": {"template": broken}}).to_string();
-    space.kubectl(&["patch", WEB, "--type=merge", "-p", &change]).await?;
+    // Only what is bound to fail has so little time: what should succeed may take as long as the machine needs.
+    let mut broken = version("broken", true);
+    broken["progressDeadlineSeconds"] = 8.into();
+    change(&space, broken).await?;
     let said = space.kubectl_said(&["rollout", "status", WEB, "--timeout=150s"]).await?;
     ensure!(said.code == Some(1), "{:?}: {}{}", said.code, said.out, said.err);
     ensure!(said.err.contains("error: deployment \"web\" exceeded its progress deadline"), "{}", said.err);
@@ -68,6 +79,7 @@ async fn failure(world: Arc<World>) -> anyhow::Result<()> {
     let described = space.kubectl(&["describe", WEB]).await?;
     ensure!(described.contains("ProgressDeadlineExceeded"), "{described}");
     // Undo begins with that cluster, and the change cause comes back.
+    change(&space, json!({"progressDeadlineSeconds": 600})).await?;
     space.kubectl(&["rollout", "undo", WEB]).await?;
     rolled_out(&space).await?;
     ensure!(space.images(WEB).await? == "a=web:1 b=web:1 c=web:1", "all are back");
@@ -85,10 +97,11 @@ async fn overtaken(world: Arc<World>) -> anyhow::Result<()> {
     let space = Space::open(league.clone(), "overtaken").await?;
     space.apply(&web(9, json!({"koinon.dev/cluster-order": "c"}), json!({}))).await?;
     rolled_out(&space).await?;
-    set(&space, "2").await?;
+    change(&space, version("2", true)).await?;
     space.until_images(WEB, "a=web:1 b=web:1 c=web:2").await?;
-    set(&space, "3").await?;
+    change(&space, version("3", true)).await?;
     space.until_images(WEB, "a=web:1 b=web:1 c=web:3").await?;
+    change(&space, version("3", false)).await?;
     rolled_out(&space).await?;
     ensure!(space.images(WEB).await? == "a=web:3 b=web:3 c=web:3", "all have the last one");
     for cluster in ["c", "a", "b"] {
@@ -178,9 +191,10 @@ async fn without_us(world: Arc<World>) -> anyhow::Result<()> {
     let space = Space::open(league.clone(), "without-us").await?;
     space.apply(&web(6, json!({}), json!({}))).await?;
     rolled_out(&space).await?;
-    set(&space, "2").await?;
+    change(&space, version("2", true)).await?;
     space.until_images(WEB, "a=web:2 b=web:1 c=web:1").await?;
     league.stop_role().await?;
+    change(&space, version("2", false)).await?;
     // A member is a whole cluster, with a whole Deployment.
     for arguments in [
         &["set", "image", WEB, "main=example.com/web:hot"][..],

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Scenario, kubectl};
 use crate::league::Space;
-use crate::objects::{pods, ready_pods, replica_set, template};
+use crate::objects::{deployment, pods, ready_pods, replica_set, template};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
@@ -74,6 +74,7 @@ async fn in_the_way(world: Arc<World>) -> anyhow::Result<()> {
     a.create::<Pod>(loose).await?;
     let mut other = replica_set("web", 2);
     other["spec"]["template"] = template("web", "other");
+    other["spec"]["template"]["spec"]["containers"][0]["name"] = "theirs".into();
     b.create::<k8s_openapi::api::apps::v1::ReplicaSet>(other).await?;
     ready_pods(&a, "web", 1).await?;
     let before = ready_pods(&b, "web", 2).await?;
@@ -81,6 +82,9 @@ async fn in_the_way(world: Arc<World>) -> anyhow::Result<()> {
     space.apply(&web(8, A_AND_B)).await?;
     space.until_layout(SET, "a=4 b=4").await?;
     space.until_event("web", "Overwritten: cluster b had another ReplicaSet of this name").await?;
+    let containers = "jsonpath={.spec.template.spec.containers[*].name}";
+    let containers = space.in_member("b", &["get", "replicaset", "web", "-o", containers]).await?;
+    ensure!(containers == "main", "nothing is left of what was there: {containers}");
     let adopted = ready_pods(&a, "web", 4).await?;
     let loose = adopted.iter().find(|pod| pod.name_any() == "loose").context("the loose pod stays")?;
     ensure!(loose.owner_references().iter().any(|owner| owner.name == "web"), "{:?}", loose.metadata);
@@ -115,5 +119,19 @@ async fn quota(world: Arc<World>) -> anyhow::Result<()> {
     space.apply(&web(12, EVEN)).await?;
     space.until_layout(SET, "a=5 b=5 c=2/4").await?;
     space.until_available(SET, 12).await?;
+    // A Deployment says so too, as in one cluster.
+    space.apply(&deployment("app", 6, json!({}))).await?;
+    let failing = |found: &serde_json::Value| {
+        let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|one| {
+            let message = one["message"].as_str().unwrap_or_default();
+            one["type"] == "ReplicaFailure"
+                && message.contains("c: ")
+                && message.contains("exceeded quota: few")
+        })
+    };
+    space.until("deployment/app", "the failure shows", failing).await?;
+    let shown = league.koinon(&["status", "deployment/app", "-n", &space.room.name]).await?;
+    ensure!(shown.contains("exceeded quota: few"), "{shown}");
     space.leave().await
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Scenario, kubectl};
 use crate::engine::Engine;
 use crate::league::Space;
-use crate::objects::deployment;
+use crate::objects::{NEVER_READY, deployment, template};
 use crate::wait::{Look, until};
 use crate::world::World;
 
@@ -40,14 +40,23 @@ async fn predicted(world: Arc<World>) -> anyhow::Result<()> {
     let told: Value =
         serde_json::from_str(&ask(&["plan", WEB, "--image", "example.com/web:2", "-o", "json"]).await?)?;
     ensure!(told["steps"][0]["clusters"] == json!(["c"]), "{told}");
-    space.kubectl(&["set", "image", WEB, "main=example.com/web:2"]).await?;
+    // Pods that never get ready hold it at its first step.
+    let mut held = template("web", "2");
+    held["metadata"]["annotations"] = json!({NEVER_READY.0: NEVER_READY.1});
+    let change = json!({"spec": {"template": held}}).to_string();
+    space.kubectl(&["patch", WEB, "--type=merge", "-p", &change]).await?;
     space.until_images(WEB, "a=web:1 b=web:1 c=web:2").await?;
     until("the status shows the step", async || {
         let said = ask(&["status", WEB]).await?;
-        let shown = said.contains("rollout    step") || said.contains("every cluster is up to date");
+        let shown = said.contains("rollout    step 1 of 3") && said.contains("waits for  c: ");
         Ok(if shown { Look::Found(()) } else { Look::NotYet(said) })
     })
     .await?;
+    // What is begun goes first, whatever comes next.
+    let said = ask(&["plan", WEB, "--image", "example.com/web:3"]).await?;
+    ensure!(said.contains("1      c          3\n2      a          3\n3      b          3\n"), "{said}");
+    let freed = json!({"spec": {"template": {"metadata": {"annotations": null}}}}).to_string();
+    space.kubectl(&["patch", WEB, "--type=merge", "-p", &freed]).await?;
     space.kubectl(&["rollout", "status", WEB, "--timeout=150s"]).await?;
 
     // What would happen if, and then it does.

@@ -8,7 +8,7 @@ use koinon_api::alike::{Alike, fold, unfold};
 use koinon_api::rollout::{ClusterOrder, MaxConcurrent};
 use serde::{Deserialize, Serialize};
 
-use crate::planner::{Candidate, Share};
+use crate::planner::Share;
 
 /// The federated Deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,14 +218,6 @@ pub struct Started {
     /// nothing does; without this the planner would fill a full cluster with every update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<i64>,
-}
-
-impl Record {
-    /// What the planner may count on of a cluster: what is seen there, within the room that is remembered.
-    pub fn candidate(&self, cluster: &str, seen: Candidate) -> Candidate {
-        let remembered = self.clusters.get(cluster).and_then(|started| started.room);
-        Candidate { capacity: seen.capacity.into_iter().chain(remembered).min(), ..seen }
-    }
 }
 
 #[cfg(test)]

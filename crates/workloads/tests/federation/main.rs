@@ -1,6 +1,7 @@
 //! Whole federations in one process under a paused clock: what users do, and what then happens in every member.
 
 mod budgets;
+mod changing;
 mod crashing;
 mod deleting;
 mod harness;

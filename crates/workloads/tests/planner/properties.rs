@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use koinon_api::preferences::{ClusterPreference, Preferences, ScaleDown};
-use koinon_workloads::planner::{Candidate, Plan};
+use koinon_workloads::planner::{Candidate, Plan, Reason};
 use proptest::prelude::*;
 
 use crate::case::{Case, words};
@@ -88,6 +88,23 @@ proptest! {
         prop_assert_eq!(placed(&plan) + plan.unplaced, case.replicas);
         prop_assert!(plan.unplaced >= 0);
         prop_assert!(plan.clusters.keys().eq(case.candidates.keys()));
+    }
+
+    #[test]
+    fn what_is_told_adds_up(case in case(), weighted in any::<bool>()) {
+        let mut case = case;
+        if weighted { case.preferences.scale_down = ScaleDown::Weighted; }
+        for share in case.plan().clusters.values() {
+            match &share.reason {
+                Reason::NoPreference => prop_assert_eq!((share.replicas, share.overflow), (0, 0)),
+                Reason::Parts(parts) => {
+                    prop_assert_eq!(parts.minimum + parts.kept + parts.share, share.replicas);
+                    prop_assert_eq!(parts.waiting, share.overflow);
+                    prop_assert!([parts.minimum, parts.kept, parts.share, parts.given_up].iter().all(|part| *part >= 0));
+                    prop_assert!(parts.minimum <= parts.minimum_wanted);
+                }
+            }
+        }
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Federation {
             .clusters
             .iter()
             .filter(|(_, cluster)| reach(cluster) != Reach::Offline)
-            .map(|(name, cluster)| (name.clone(), self.kept.record.candidate(name, candidate(cluster))))
+            .map(|(name, cluster)| (name.clone(), self.candidate(name, cluster)))
             .collect();
         let any = ClusterPreference { weight: 1, ..ClusterPreference::default() };
         let preferences = Preferences {
@@ -199,6 +199,13 @@ impl Federation {
             })
             .collect();
         view
+    }
+
+    /// What is seen of a cluster, within the room that is remembered.
+    fn candidate(&self, name: &str, cluster: &Cluster) -> Candidate {
+        let remembered = self.kept.record.clusters.get(name).and_then(|started| started.room);
+        let seen = candidate(cluster);
+        Candidate { capacity: seen.capacity.into_iter().chain(remembered).min(), ..seen }
     }
 
     pub(crate) fn decide(&self) -> (View, Plan) {
