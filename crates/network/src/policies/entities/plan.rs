@@ -235,6 +235,7 @@ mod tests {
             hostname: None,
             zone: None,
             home: None,
+            node: None,
         };
         let slice = SourceSlice {
             service: name.into(),
