@@ -79,6 +79,26 @@ pub struct Catalog {
 }
 
 impl Resource {
+    /// A stand-in for what is written below an object of another kind and stored nowhere, such as a Scale or an Eviction, so that it
+    /// is decoded like all else.
+    pub fn below(plural: &Arc<str>, group: &str, kind: &str) -> Resource {
+        Resource {
+            group: group.into(),
+            version: "v1".into(),
+            plural: plural.clone(),
+            singular: String::new(),
+            kind: kind.into(),
+            list_kind: String::new(),
+            namespaced: true,
+            verbs: Vec::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            subresources: Vec::new(),
+            storage: "".into(),
+            custom: None,
+        }
+    }
+
     pub fn api_version(&self) -> String {
         group_version(&self.group, &self.version)
     }

@@ -31,21 +31,7 @@ pub(crate) fn shape(resource: &Arc<Resource>, part: Part) -> Arc<Resource> {
         Part::Token => ("authentication.k8s.io", "TokenRequest"),
         _ => return resource.clone(),
     };
-    Arc::new(Resource {
-        group: group.into(),
-        version: "v1".into(),
-        plural: resource.plural.clone(),
-        singular: String::new(),
-        kind: kind.into(),
-        list_kind: String::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-        storage: "".into(),
-        custom: None,
-    })
+    Arc::new(Resource::below(&resource.plural, group, kind))
 }
 
 /// What a request creates, as everybody who may change it leaves it.

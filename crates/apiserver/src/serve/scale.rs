@@ -121,23 +121,8 @@ fn path_of(path: &str) -> Path {
     path.trim_start_matches('.').split('.').map(Element::field).collect()
 }
 
-/// A stand-in resource, so that Scale objects are decoded like all others.
 fn scale_resource(call: &Call) -> Resource {
-    Resource {
-        group: "autoscaling".into(),
-        version: "v1".into(),
-        plural: call.resource.plural.clone(),
-        singular: String::new(),
-        kind: "Scale".into(),
-        list_kind: String::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-        storage: "".into(),
-        custom: None,
-    }
+    Resource::below(&call.resource.plural, "autoscaling", "Scale")
 }
 
 pub(crate) async fn serve(call: &mut Call, body: Body) -> Result<Reply> {

@@ -50,6 +50,21 @@ pub(crate) enum Failure {
     Gone,
 }
 
+/// A kind of object that members have of us.
+pub(crate) trait Workload:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Serialize
+{
+}
+
+impl<K> Workload for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Serialize
+{
+}
+
 impl Target<'_> {
     fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         self.client.namespaced(self.namespace)
@@ -61,11 +76,7 @@ impl Target<'_> {
     /// Where nothing is in the way that is one request, as for anybody who writes there.
     pub(crate) async fn apply<K>(&self, manifest: &Value, known: bool) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug
-            + Serialize,
+        K: Workload,
     {
         let mut first = self.patch::<K>(manifest, known).await;
         if first.as_ref().is_err_and(|error| error.code() == Some(404)) {
@@ -98,11 +109,7 @@ impl Target<'_> {
     /// Like [`Target::apply`] for an object that is there and keeps some of what it has.
     pub(crate) async fn apply_keeping<K>(&self, manifest: &Value, keep: Keep) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug
-            + Serialize,
+        K: Workload,
     {
         // What only we own would be reset if we stopped to say it, so what is there is said again, provided that nobody
         // changed it meanwhile.
@@ -123,7 +130,7 @@ impl Target<'_> {
 
     async fn patch<K>(&self, manifest: &Value, force: bool) -> Result<K, Error>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Workload,
     {
         let params = PatchParams { force, ..PatchParams::apply(MANAGER) };
         let api = self.api::<K>();
@@ -133,11 +140,7 @@ impl Target<'_> {
     /// Somebody else made an object of this name and other content.
     async fn overwrite<K>(&self, manifest: &Value) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug
-            + Serialize,
+        K: Workload,
     {
         let there: Option<K> = self.client.call(self.api().get_opt(self.name)).await?;
         // Whoever made it took it away: the next look makes ours.
@@ -157,11 +160,7 @@ impl Target<'_> {
         version: Option<String>,
     ) -> Result<Applied<K>, Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug
-            + Serialize,
+        K: Workload,
     {
         let api = self.api::<K>();
         let mut whole = manifest.clone();
@@ -190,7 +189,7 @@ impl Target<'_> {
     /// Says nothing of an object any more, so that it is what it was before.
     async fn take_back<K>(&self, manifest: &Value) -> Result<(), Error>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Workload,
     {
         let nothing = json!({
             "apiVersion": manifest["apiVersion"],
@@ -203,7 +202,7 @@ impl Target<'_> {
     /// What an object selects can never change: one that selects other pods is in the way. They stay.
     async fn remove_if_it_selects_others<K>(&self, manifest: &Value) -> Result<(), Failure>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Workload,
     {
         let there: Option<Value> = self.raw::<K>().await?;
         let Some(there) = there else { return Ok(()) };
