@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let context = Context::real();
     let clock = Clock::new(move || context.now());
     election
-        .run_in(&turn, client.clone(), LEASE, &end, || {
+        .run(&turn, client.clone(), LEASE, &end, || {
             let config = Config::new(options.clone(), client.clone(), by_kubeconfig(), clock.clone());
             Box::pin(config.metrics(metrics.clone()).telling(lead.clone()).run(end.asked()))
         })

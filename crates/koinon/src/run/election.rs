@@ -45,22 +45,8 @@ impl Election {
     }
 
     /// Runs a role while this replica is the one whose turn it is, until the end was asked for and the role has
-    /// ended in good order.
+    /// ended in good order. `turn` tells whose turn it is.
     pub(crate) async fn run<F>(
-        &self,
-        client: Client,
-        lease: &str,
-        end: &Ending,
-        role: impl Fn() -> F,
-    ) -> anyhow::Result<()>
-    where
-        F: Future<Output = ()>,
-    {
-        self.run_in(&Turn::default(), client, lease, end, role).await
-    }
-
-    /// The same, and `turn` tells whose turn it is.
-    pub(crate) async fn run_in<F>(
         &self,
         turn: &Turn,
         client: Client,

@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use super::webhook::{Subject, Webhook, WebhookFlags};
-use super::{Common, Health as Readiness, Monitor};
+use super::{Common, Health as Readiness, Monitor, Turn};
 use crate::flags::{Health, duration};
 use crate::host::Ending;
 
@@ -138,8 +138,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let of_webhook = koinon_webhook::Metrics::default();
     of_webhook.register(&mut registry);
     let formed: Arc<RwLock<Option<Formed>>> = Arc::default();
-    let known = formed.clone();
+    let (turn, known) = (Turn::default(), formed.clone());
+    let ours = turn.clone();
     health.require_of_leader(move || {
+        if !ours.is_ours() {
+            return Err("it is not this replica's turn".into());
+        }
         match known.read().as_ref().and_then(|formed| formed.borrow().clone()) {
             None => Err("who belongs to the federation is not known yet".into()),
             Some(formation) => match &formation.part {
@@ -169,7 +173,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let election = &args.common.election;
     election
-        .run(client.clone(), LEASE, &end, || {
+        .run(&turn, client.clone(), LEASE, &end, || {
             let (instance, clock) = (context.uid(), clock.clone());
             let network = Network::new(client.clone(), &instance, options.clone(), of_members.clone(), clock);
             *formed.write() = Some(network.formed());

@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     println!("ready: custom resources are synced between {above} and {beside}, until Ctrl-C");
     common
         .election
-        .run_in(&turn, robot.client(), LEASE, &end, || {
+        .run(&turn, robot.client(), LEASE, &end, || {
             let sync = make().map(|sync| sync.seen_by(handle.clone()));
             let end = end.asked();
             async {

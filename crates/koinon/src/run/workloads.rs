@@ -19,7 +19,7 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 
 use super::webhook::{Subject, Webhook, WebhookFlags};
-use super::{Common, Health as Readiness, Monitor};
+use super::{Common, Health as Readiness, Monitor, Turn};
 use crate::flags::{Health, Spreading};
 use crate::host::Ending;
 
@@ -45,9 +45,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let (of_members, metrics) = (koinon_fleet::Metrics::default(), Metrics::default());
     of_members.register(&mut registry);
     metrics.register(&mut registry);
-    let formed = Arc::new(AtomicBool::new(false));
-    let known = formed.clone();
+    let (turn, formed) = (Turn::default(), Arc::new(AtomicBool::new(false)));
+    let (ours, known) = (turn.clone(), formed.clone());
     health.require_of_leader(move || match known.load(Ordering::Relaxed) {
+        _ if !ours.is_ours() => Err("it is not this replica's turn".into()),
         true => Ok(()),
         false => Err("who is a member is not known yet".into()),
     });
@@ -62,7 +63,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let options = koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() };
     args.common
         .election
-        .run(client.clone(), NAME, &end, || async {
+        .run(&turn, client.clone(), NAME, &end, || async {
+            formed.store(false, Ordering::Relaxed);
             let fleet = Fleet::new(options.clone(), of_members.clone(), clock.clone());
             let controller =
                 Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone());
