@@ -6,6 +6,7 @@
 //! killed. `--list` and a part of a name work as with any Rust test.
 
 mod engine;
+mod http;
 mod kubectl;
 mod league;
 mod objects;

@@ -107,7 +107,7 @@ impl Site {
 
     /// The API as the federation reaches it, over a wire that can be cut, without a socket.
     pub(crate) fn from_federation(self: &Arc<Self>) -> Router {
-        Router::new().fallback(federated).with_state(self.clone())
+        self.from_member(self)
     }
 
     /// The API as a program beside the cluster reaches it, whatever becomes of the wire.
@@ -159,9 +159,4 @@ impl Site {
 async fn public(State(site): State<Arc<Site>>, request: Request) -> Response {
     site.wire.pass().await;
     site.answer(request, |running| running.public.clone()).await
-}
-
-async fn federated(State(site): State<Arc<Site>>, request: Request) -> Response {
-    let wire = site.wire.clone();
-    site.carried(&wire, request).await
 }

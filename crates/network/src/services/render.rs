@@ -21,7 +21,7 @@ use super::machines::Foreign;
 use super::model::{Endpoint, Protocol, Slice, SlicePort};
 use super::packing::short;
 use super::plan::CONFLICTS;
-use super::records::{Manager, SERVICE_NAME, Shape};
+use super::records::{Manager, SERVICE_NAME, Shape, ShapePort};
 
 /// Who looks after an EndpointSlice, as Kubernetes' own label says.
 pub(crate) const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -70,20 +70,25 @@ pub fn service_patch(uid: &str, version: &str, shape: &Shape, more: &Changes) ->
     })
 }
 
+/// A port as Services and their imports say it.
+pub(super) fn service_port(port: &ShapePort) -> Value {
+    let mut rendered = json!({"protocol": port.protocol.as_str(), "port": port.port});
+    if !port.name.is_empty() {
+        rendered["name"] = json!(port.name);
+    }
+    if let Some(app) = &port.app_protocol {
+        rendered["appProtocol"] = json!(app);
+    }
+    rendered
+}
+
 fn spec(shape: &Shape) -> Value {
     let ports: Vec<Value> = shape
         .ports
         .iter()
-        .map(|port| {
-            let mut rendered = json!({
-                "protocol": port.protocol.as_str(), "port": port.port, "targetPort": port.port,
-            });
-            if !port.name.is_empty() {
-                rendered["name"] = json!(port.name);
-            }
-            if let Some(app) = &port.app_protocol {
-                rendered["appProtocol"] = json!(app);
-            }
+        .map(|one| {
+            let mut rendered = service_port(one);
+            rendered["targetPort"] = json!(one.port);
             rendered
         })
         .collect();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::engine::Running;
+use crate::http::ask;
 use crate::wait::{Look, until};
 use crate::world::{Cluster, Room, World};
 
@@ -194,7 +194,7 @@ impl Site {
         }
         let wanted = if leads { " 200 " } else { " 503 " };
         until(&format!("the role of {} answers{wanted}to /readyz?leader", self.name), async || {
-            let (first, rest) = self.ask("/readyz?leader").await?;
+            let (first, rest) = ask(&self.monitor, "/readyz?leader").await?;
             Ok(if first.contains(wanted) { Look::Found(()) } else { Look::NotYet(first + &rest) })
         })
         .await
@@ -203,7 +203,7 @@ impl Site {
     /// Waits until a number of the role is this.
     pub(super) async fn counts(&self, name: &str, wanted: u64) -> anyhow::Result<()> {
         until(&format!("{name} of {} is {wanted}", self.name), async || {
-            let (_, text) = self.ask("/metrics").await?;
+            let (_, text) = ask(&self.monitor, "/metrics").await?;
             let line = text.lines().find(|line| line.starts_with(&format!("koinon_config_{name} ")));
             Ok(match line {
                 Some(line) if line.ends_with(&format!(" {wanted}")) => Look::Found(()),
@@ -211,17 +211,6 @@ impl Site {
             })
         })
         .await
-    }
-
-    /// The first line and the rest of what the role answers.
-    async fn ask(&self, path: &str) -> anyhow::Result<(String, String)> {
-        let mut stream = tokio::net::TcpStream::connect(&self.monitor).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await?;
-        let (first, rest) = text.split_once("\r\n").context("an answer has lines")?;
-        Ok((first.to_owned(), rest.to_owned()))
     }
 
     /// Makes the two objects that are federated.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::pair::{Definition, Pair, SOURCE, Side};
 use super::proxy::Proxy;
 use super::rights::{kubeconfig_with, token};
+use crate::http::ask;
 use crate::wait::{Look, until};
 use crate::world::World;
 
@@ -147,15 +147,4 @@ pub(super) async fn synced(address: &str) -> anyhow::Result<Vec<String>> {
     let (_, text) = ask(address, "/metrics").await?;
     let crds = text.lines().filter_map(|line| line.strip_prefix("koinon_sync_running{crd=\""));
     Ok(crds.filter_map(|rest| rest.split_once('"')).map(|(crd, _)| crd.to_owned()).collect())
-}
-
-/// The first line and the rest of an answer.
-pub(super) async fn ask(address: &str, path: &str) -> anyhow::Result<(String, String)> {
-    let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await?;
-    let (first, rest) = text.split_once("\r\n").context("an answer has lines")?;
-    Ok((first.to_owned(), rest.to_owned()))
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::links::{admin, answers, ask, free_address, refused, synced};
+use super::links::{admin, answers, free_address, refused, synced};
 use super::pair::{Definition, FILTER, Pair, SOURCE, Side};
 use super::proxy::Proxy;
 use super::rights::{kubeconfig_with, token};
+use crate::http::ask;
 use crate::wait::{Look, until};
 use crate::world::World;
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::plan::{Exporter, Input};
 use super::record::{Derived, Import, Offer, Type};
 use crate::services::ports::Decided;
+use crate::services::render;
 
 /// What an import is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,20 +63,7 @@ impl Lead {
 
     /// The import, with all that members have in common, and the Service behind it.
     pub(super) fn content(&self, decided: &Decided, derived: Option<&Derived>) -> Value {
-        let ports: Vec<Value> = decided
-            .ports
-            .iter()
-            .map(|port| {
-                let mut rendered = json!({"protocol": port.protocol.as_str(), "port": port.port});
-                if !port.name.is_empty() {
-                    rendered["name"] = json!(port.name);
-                }
-                if let Some(app) = &port.app_protocol {
-                    rendered["appProtocol"] = json!(app);
-                }
-                rendered
-            })
-            .collect();
+        let ports: Vec<Value> = decided.ports.iter().map(render::service_port).collect();
         let mut spec = json!({
             "type": if self.headless { "Headless" } else { "ClusterSetIP" },
             "ports": ports,
