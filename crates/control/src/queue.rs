@@ -161,6 +161,9 @@ where
                 running.push(async move { (key, result.await) });
             }
         }
+        // Work that waits for nobody ends at once. Without a pause here all that is ready would be done in one go, and whoever
+        // else has to run on this thread, to renew a lease for one, would come too late.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -261,6 +264,23 @@ mod tests {
         };
         let _ = tokio::time::timeout(Duration::from_secs(60), work(&queue, 4, handle)).await;
         assert_eq!(runs.get(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_waits_for_nobody_leaves_others_their_turn() {
+        let queue = Queue::new(Duration::from_millis(100), Duration::from_secs(1));
+        (0..1000).for_each(|key| queue.add(key));
+        let done = Cell::new(0);
+        let handle = |_| {
+            done.set(done.get() + 1);
+            async { Next::Done }
+        };
+        tokio::select! {
+            biased;
+            _ = work(&queue, 4, handle) => {}
+            () = tokio::task::yield_now() => {}
+        }
+        assert!((1..10).contains(&done.get()), "{} before anybody else could do anything", done.get());
     }
 
     #[tokio::test(start_paused = true)]

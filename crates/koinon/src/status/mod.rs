@@ -9,6 +9,7 @@ mod policies;
 mod robots;
 mod service;
 mod subject;
+mod union;
 mod workload;
 mod workloads;
 

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use futures::future::join_all;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use koinon_api::membership::{Claims, ClusterClaim, Federation, NETWORK_NAMESPACE};
-use koinon_control::{Clock, Key, call::within_deadline};
-use koinon_fleet::membership::formation::{Entry, Formation, Part, Role, Way, formation};
-use koinon_fleet::{ClusterId, Fleet, Link, Member, Wanted};
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use koinon_api::membership::{Federation, NETWORK_NAMESPACE};
+use koinon_control::Key;
+use koinon_fleet::{ClusterId, Member};
 use koinon_network::policies::accept::Accept;
 use koinon_network::policies::content::Sighting;
 use koinon_network::policies::key::{Kind, PolicyKey};
@@ -22,10 +19,8 @@ use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 
 use super::Scope;
+use super::union::{Answers, ask_all};
 use crate::table::table;
-
-/// A member that does not answer for so long is not waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All of them, and who could not be asked.
 #[derive(Debug, Serialize)]
@@ -37,38 +32,9 @@ pub(super) struct Policies {
 }
 
 pub(super) async fn gather(scope: &Scope<'_>) -> anyhow::Result<Policies> {
-    let (id, formation) = formed(scope).await?;
-    let mut unknown = BTreeMap::new();
-    let mut wanted = BTreeMap::new();
-    for (name, Entry { way, uid }) in formation.members {
-        let link = match way {
-            Way::Login(credentials) => Link::Login(credentials),
-            Way::Local => Link::Direct(scope.client.clone()),
-            Way::None(why) => {
-                unknown.insert(name, why);
-                continue;
-            }
-        };
-        wanted.insert(name, Wanted { link, uid });
-    }
-    // A child knows of nobody else, and can still say how it is itself.
-    wanted.entry(id).or_insert_with(|| Wanted { link: Link::Direct(scope.client.clone()), uid: None });
-    let fleet = Fleet::new(koinon_fleet::Options::default(), Default::default(), Clock::default());
-    fleet.set(wanted).await;
-    let members = fleet.members();
-    let asked = members.iter().map(|member| async {
-        let asked = tokio::time::timeout(PATIENCE, ask(member)).await;
-        let late =
-            || member.state().why.unwrap_or_else(|| format!("no answer within {} s", PATIENCE.as_secs()));
-        (member.name().clone(), asked.unwrap_or_else(|_| Err(anyhow::Error::msg(late()))))
-    });
-    let mut known: BTreeMap<ClusterId, Option<survey::Member>> = BTreeMap::new();
-    for (name, answer) in join_all(asked).await {
-        match answer {
-            Ok(member) => drop(known.insert(name, Some(member))),
-            Err(why) => drop(unknown.insert(name, format!("{why:#}"))),
-        }
-    }
+    let Answers { known, unknown } = ask_all(scope, "policies", ask).await?;
+    let mut known: BTreeMap<ClusterId, Option<survey::Member>> =
+        known.into_iter().map(|(name, member)| (name, Some(member))).collect();
     known.extend(unknown.keys().map(|name| (name.clone(), None)));
     let mut policies = survey(&known);
     if let Some(namespace) = scope.namespace {
@@ -79,36 +45,9 @@ pub(super) async fn gather(scope: &Scope<'_>) -> anyhow::Result<Policies> {
     Ok(Policies { policies, unknown })
 }
 
-/// Who the asked cluster is, and who belongs to its federation.
-async fn formed(scope: &Scope<'_>) -> anyhow::Result<(ClusterId, Formation)> {
-    let claims: Api<ClusterClaim> = Api::namespaced(scope.client.clone(), NETWORK_NAMESPACE);
-    let federations: Api<Federation> = Api::all(scope.client.clone());
-    let secrets: Api<Secret> = Api::namespaced(scope.client.clone(), NETWORK_NAMESPACE);
-    let all = ListParams::default();
-    let claims = within_deadline(claims.list(&all)).await;
-    let claims =
-        claims.context("the ClusterClaims cannot be read: is this a cluster of the network role?")?.items;
-    let federations = within_deadline(federations.list(&all)).await;
-    let federations: Vec<_> =
-        federations.context("the Federation cannot be read")?.items.into_iter().map(Arc::new).collect();
-    let secrets = within_deadline(secrets.list(&all)).await;
-    let secrets =
-        secrets.with_context(|| format!("the Secrets in {NETWORK_NAMESPACE} cannot be read"))?.items;
-    let secrets = secrets.into_iter().map(|secret| (secret.name_any(), Arc::new(secret))).collect();
-    let formation = formation(NETWORK_NAMESPACE, &Role::Cluster(Claims::of(&claims)), &federations, &secrets);
-    match &formation.part {
-        Part::Supervisor(id) | Part::Child(id) => Ok((id.clone(), formation)),
-        Part::Alone(why) => bail!("this cluster is in no federation that has policies: {why}"),
-        Part::Federation => {
-            bail!("policies span the clusters of the network role: ask one of their supervisors")
-        }
-    }
-}
-
 /// What one member has and remembers.
-async fn ask(member: &Member) -> anyhow::Result<survey::Member> {
+async fn ask(member: Arc<Member>) -> anyhow::Result<survey::Member> {
     let client = member.client();
-    client.admitted().await;
     let all = ListParams::default();
     let ledger = ListParams::default().labels(&format!("{}={}", names::LEDGER_LABEL, names::LEDGER_VALUE));
     let (maps, namespaces): (Api<ConfigMap>, Api<Namespace>) =

@@ -220,6 +220,11 @@ impl Books {
         self.members.get(key).into_iter().flatten()
     }
 
+    /// Those of them that are in one cluster.
+    pub(super) fn members_in(&self, key: &Key, cluster: &ClusterId) -> Vec<Source> {
+        self.members_of(key).filter(|source| source.cluster == *cluster).cloned().collect()
+    }
+
     pub(super) fn has_members(&self, key: &Key) -> bool {
         self.members.contains_key(key)
     }

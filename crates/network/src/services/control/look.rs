@@ -13,9 +13,42 @@ use crate::services::plan::needs_nodes;
 use crate::services::records::{Occupant, SourceSlice};
 use crate::services::view::{Cluster, Clusters, Member, Stale};
 
+/// The same as [`clusters`], for a post: what another post put together serves here too, but for the cluster itself, whose members
+/// may have said something since that concerns nobody else.
+pub(super) fn clusters_at(
+    sources: &Sources,
+    here: &ClusterId,
+    key: &Key,
+    stale: &Stale,
+) -> (Arc<Clusters>, Option<Timestamp>) {
+    let looks = &sources.desk.looks;
+    let began = match looks.get(key) {
+        Ok(shared) => {
+            let own = sources.fleet.get(here.as_str()).map(|member| {
+                let joined = sources.desk.books.read().members_in(key, here);
+                cluster(sources, key, &member, joined, stale)
+            });
+            let Some((own, again)) = own else { return (shared, None) };
+            if shared.get(here) == Some(&own) {
+                return (shared, again);
+            }
+            let mut clusters = (*shared).clone();
+            clusters.insert(here.clone(), own);
+            return (Arc::new(clusters), again);
+        }
+        Err(began) => began,
+    };
+    let (clusters, again) = clusters(sources, key, stale);
+    let clusters = Arc::new(clusters);
+    // What holds only for a while is put together each time.
+    if again.is_none() {
+        looks.keep(key, &clusters, began);
+    }
+    (clusters, again)
+}
+
 /// All clusters as far as one federated Service is concerned, and when to look again even if nothing changes.
 pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters, Option<Timestamp>) {
-    let now = sources.fleet.clock().now();
     let mut by_cluster: BTreeMap<ClusterId, Vec<Source>> = BTreeMap::new();
     for source in sources.desk.books.read().members_of(key) {
         by_cluster.entry(source.cluster.clone()).or_default().push(source.clone());
@@ -23,24 +56,36 @@ pub(super) fn clusters(sources: &Sources, key: &Key, stale: &Stale) -> (Clusters
     let mut due = None;
     let mut clusters = Clusters::new();
     for fleet_member in sources.fleet.members() {
-        let id = fleet_member.name();
-        let joined = by_cluster.remove(id).unwrap_or_default();
-        let members: Vec<Member> =
-            joined.into_iter().filter_map(|source| member(sources, key, source)).collect();
-        let nodes = needs_nodes(&members);
-        let knowledge = knowledge(sources, id, nodes);
-        let (stance, again) = stale.judge(now, knowledge, || away_since(&fleet_member));
+        let joined = by_cluster.remove(fleet_member.name()).unwrap_or_default();
+        let (one, again) = cluster(sources, key, &fleet_member, joined, stale);
         due = due.into_iter().chain(again).min();
-        let nodes = match nodes {
-            true => {
-                sources.nodes.of_member(id.as_str()).into_iter().map(|(key, node)| (key.name, node)).collect()
-            }
-            false => Vec::new(),
-        };
-        let known = knowledge != Knowledge::Unknown;
-        clusters.insert(id.clone(), Cluster { known, stance, members, nodes: Arc::new(nodes) });
+        clusters.insert(fleet_member.name().clone(), one);
     }
     (clusters, due)
+}
+
+/// One cluster, with those of its members that joined.
+fn cluster(
+    sources: &Sources,
+    key: &Key,
+    fleet_member: &FleetMember,
+    joined: Vec<Source>,
+    stale: &Stale,
+) -> (Cluster, Option<Timestamp>) {
+    let id = fleet_member.name();
+    let members: Vec<Member> = joined.into_iter().filter_map(|source| member(sources, key, source)).collect();
+    let nodes = needs_nodes(&members);
+    let knowledge = knowledge(sources, id, nodes);
+    let now = sources.fleet.clock().now();
+    let (stance, again) = stale.judge(now, knowledge, || away_since(fleet_member));
+    let nodes = match nodes {
+        true => {
+            sources.nodes.of_member(id.as_str()).into_iter().map(|(key, node)| (key.name, node)).collect()
+        }
+        false => Vec::new(),
+    };
+    let known = knowledge != Knowledge::Unknown;
+    (Cluster { known, stance, members, nodes: Arc::new(nodes) }, again)
 }
 
 fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {

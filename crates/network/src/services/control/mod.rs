@@ -9,6 +9,7 @@ mod act;
 mod books;
 mod imports;
 mod look;
+mod looks;
 mod machines;
 mod origins;
 mod post;

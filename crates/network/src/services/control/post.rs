@@ -242,6 +242,7 @@ impl At {
             let now: Vec<_> = members.iter().map(|one| (one.name().clone(), one.state().phase)).collect();
             if now != known {
                 known = now;
+                self.sources.desk.looks.forget_all();
                 self.inbox.add(Job::All);
             }
             if changes.changed().await.is_err() {
@@ -318,7 +319,7 @@ impl At {
         }
         let since = self.inbox.since.lock().remove(key);
         self.measure();
-        let (clusters, again) = look::clusters(&self.sources, key, &self.options.stale);
+        let (clusters, again) = look::clusters_at(&self.sources, here, key, &self.options.stale);
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");

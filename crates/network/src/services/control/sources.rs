@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::books::{Books, Concerned};
+use super::looks::Looks;
 use super::origins::Ear;
 use super::post::{Inbox, Job};
 use super::quota::Limits;
@@ -39,6 +40,7 @@ pub(super) struct Sources {
 #[derive(Default)]
 pub(super) struct Desk {
     pub(super) books: RwLock<Books>,
+    pub(super) looks: Looks,
     posts: RwLock<Vec<Weak<Inbox>>>,
     /// Others who want to hear of federated Services.
     pub(super) ears: RwLock<Vec<Weak<dyn Ear>>>,
@@ -206,6 +208,7 @@ impl Desk {
     pub(super) fn tell_all(&self, concerned: impl IntoIterator<Item = Key>) {
         let (posts, ears) = (self.posts.read(), self.ears.read());
         for key in concerned {
+            self.looks.forget(&key);
             ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.federated(&key));
             for post in posts.iter().filter_map(Weak::upgrade) {
                 post.add(Job::Federated(key.clone()));
@@ -228,6 +231,7 @@ impl Desk {
 
     /// Has everything looked at again, everywhere.
     fn tell_everything(&self) {
+        self.looks.forget_all();
         self.ears.read().iter().filter_map(Weak::upgrade).for_each(|ear| ear.everything());
         self.tell_posts(&Job::All);
     }

@@ -11,7 +11,7 @@ pub(crate) use own::digest;
 pub use own::{Manager, OwnSlice};
 pub use service::{Occupant, Published, Shape, ShapePort};
 pub(crate) use service::{affinity, created, said, service_ports, shape};
-pub(crate) use slice::SERVICE_NAME;
+pub use slice::SERVICE_NAME;
 pub use slice::SourceSlice;
 
 use k8s_openapi::api::core::v1::Namespace;

@@ -14,7 +14,7 @@ use crate::services::model::{
 use crate::services::words::word;
 
 /// The Service that a slice belongs to, as Kubernetes' own label says.
-pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// More than this no server of ours takes, so whoever says more lies.
 const MOST_ENDPOINTS: usize = 1000;
 const MOST_PORTS: usize = 100;
