@@ -9,6 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 programs=$(hack/kubernetes/cluster.sh build)
 export KUBECTL=$programs/kubectl
+# What a member is upgraded from.
+hack/kubernetes/cluster.sh build-older >/dev/null
 MCS_DEFINITIONS=$(hack/mcs/definitions.sh)
 export MCS_DEFINITIONS
 export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon

@@ -2,6 +2,7 @@
 # Stock Kubernetes and etcd on loopback, built from their Go modules.
 #
 #   cluster.sh build              build what is missing; print the folder of the programs
+#   cluster.sh build-older        the same for the kube-apiserver of the release before
 #   cluster.sh start DIR [PORT]   start etcd and kube-apiserver with their data in DIR;
 #                                 DIR/kubeconfig appears once the server is ready.
 #                                 etcd takes PORT+1 and PORT+2, the controllers PORT+3 and
@@ -9,38 +10,53 @@
 #   cluster.sh stop DIR           stop what start started; the data stays
 #
 # With KOINON_CONTROLLERS=all, start also runs kube-controller-manager and kube-scheduler;
-# with KOINON_CONTROLLERS=a,b,c only those controllers. Needs Go, openssl and curl.
+# with KOINON_CONTROLLERS=a,b,c only those controllers. With KOINON_OLDER=yes the kube-apiserver is of the release
+# before; start DIR without it is then an upgrade. Needs Go, openssl and curl.
 set -euo pipefail
 
 KUBERNETES=1.36.3
+OLDER=1.35.4
 ETCD=3.6.8
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/koinon/kubernetes-$KUBERNETES-etcd-$ETCD
+caches=${XDG_CACHE_HOME:-$HOME/.cache}/koinon
+cache=$caches/kubernetes-$KUBERNETES-etcd-$ETCD
 
 say() { echo "cluster.sh: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Each program is linked under another name and then renamed, so a build that was
-# cut short never leaves half a program behind.
 build() {
-  mkdir -p "$cache"
-  local version=k8s.io/component-base/version missing=()
-  local flags="-s -w -X $version.gitVersion=v$KUBERNETES -X $version.gitMajor=1 -X $version.gitMinor=36"
-  for name in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl; do
-    [ -x "$cache/$name" ] || missing+=("$name")
+  build_into "$cache" "$here" "$KUBERNETES" etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
+}
+
+build_older() {
+  build_into "$caches/kubernetes-$OLDER" "$here/older" "$OLDER" kube-apiserver
+}
+
+# Builds what is missing of these programs; prints their folder. Each is linked under another name and then renamed, so
+# a build that was cut short never leaves half a program behind.
+build_into() { # FOLDER MODULE RELEASE PROGRAM…
+  local folder=$1 module=$2 release=$3 missing=() name minor
+  shift 3
+  mkdir -p "$folder"
+  for name; do
+    [ -x "$folder/$name" ] || missing+=("$name")
   done
   if [ ${#missing[@]} -gt 0 ]; then
-    command -v go >/dev/null || die "Go 1.26 or newer is needed to build Kubernetes $KUBERNETES; install it and run this again"
-    say "building ${missing[*]}: some minutes the first time"
+    command -v go >/dev/null || die "Go 1.26 or newer is needed to build Kubernetes $release; install it and run this again"
+    say "building ${missing[*]} of $release: some minutes the first time"
   fi
+  minor=${release#1.}
+  minor=${minor%.*}
+  local version=k8s.io/component-base/version
+  local flags="-s -w -X $version.gitVersion=v$release -X $version.gitMajor=1 -X $version.gitMinor=$minor"
   for name in ${missing[@]+"${missing[@]}"}; do
     local package=k8s.io/kubernetes/cmd/$name
     [ "$name" = etcd ] && package=go.etcd.io/etcd/server/v3
-    (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$cache/.$name.$$" "$package")
-    mv "$cache/.$name.$$" "$cache/$name"
+    (cd "$module" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$folder/.$name.$$" "$package")
+    mv "$folder/.$name.$$" "$folder/$name"
     say "built $name"
   done
-  echo "$cache"
+  echo "$folder"
 }
 
 # Runs a program in the background; its log and process id stay in the cluster's folder.
@@ -64,8 +80,10 @@ await() {
 
 start() {
   dir=$1
-  local port=${2:-7543} bin token
+  local port=${2:-7543} bin servers token
   bin=$(build)
+  servers=$bin
+  [ -z "${KOINON_OLDER:-}" ] || servers=$(build_older)
   mkdir -p "$dir"
   chmod 700 "$dir"
   dir=$(cd "$dir" && pwd)
@@ -81,7 +99,7 @@ start() {
     --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer"
   await etcd "$etcd/readyz"
   # A loopback address may not stand in the Endpoints of the `kubernetes` Service: no reconciler.
-  launch kube-apiserver "$bin/kube-apiserver" --etcd-servers "$etcd" \
+  launch kube-apiserver "$servers/kube-apiserver" --etcd-servers "$etcd" \
     --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port" --cert-dir "$dir/certs" \
     --endpoint-reconciler-type none --service-cluster-ip-range 10.96.0.0/16 \
     --service-account-issuer https://kubernetes.default.svc.cluster.local \
@@ -149,7 +167,8 @@ stop() {
 
 case ${1:-} in
   build) build ;;
+  build-older) build_older ;;
   start) start "${2:?where is the folder for its data?}" "${3:-}" ;;
   stop) stop "${2:?which folder is it in?}" ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

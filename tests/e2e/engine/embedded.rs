@@ -13,7 +13,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
     let kubeconfig = folder.join("kubeconfig");
     let mut command = Command::new(koinon());
     command.args(["cluster", "--name", name, "--listen", "127.0.0.1:0"]);
-    if build == Build::Bare {
+    if build != Build::Whole {
         command.arg("--bare");
     }
     command.arg("--data").arg(folder.join("data")).arg("--kubeconfig").arg(&kubeconfig);

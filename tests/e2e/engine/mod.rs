@@ -24,6 +24,8 @@ pub(crate) enum Build {
     Whole,
     /// What keeps house: a federation's API server.
     Bare,
+    /// Nothing, and the API server is of the release before where there is one. To start it again as another is an upgrade.
+    Older,
 }
 
 /// A running cluster; it is stopped when this is dropped or the process ends in whatever way.

@@ -23,9 +23,10 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
         Err(_) => 17600,
     };
     let port = first + PORTS_EACH * NEXT.fetch_add(1, Ordering::Relaxed);
-    let controllers = match build {
-        Build::Whole => "all",
-        Build::Bare => HOUSEKEEPING,
+    let (controllers, older) = match build {
+        Build::Whole => ("all", ""),
+        Build::Bare => (HOUSEKEEPING, ""),
+        Build::Older => ("", "yes"),
     };
     let stop = Guard::new(&format!("{SCRIPT} stop {}", folder.display()))?;
     let log = std::fs::File::create(folder.join("start.log"))?;
@@ -34,6 +35,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
         .arg(folder)
         .arg(port.to_string())
         .env("KOINON_CONTROLLERS", controllers)
+        .env("KOINON_OLDER", older)
         .stdout(log.try_clone()?)
         .stderr(log)
         .status()
@@ -43,7 +45,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
         bail!("{}", std::fs::read_to_string(folder.join("start.log")).unwrap_or_default());
     }
     let kubeconfig = folder.join("kubeconfig");
-    if build == Build::Bare {
+    if build != Build::Whole {
         return Ok(Running { kubeconfig, folder: folder.to_owned(), guards: vec![stop] });
     }
     let nodes_folder = folder.join("nodes");

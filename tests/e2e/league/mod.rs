@@ -7,6 +7,7 @@ mod space;
 pub(crate) mod wire;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Arc;
@@ -61,8 +62,10 @@ pub(crate) struct League {
 pub(crate) struct Member {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) wire: Wire,
+    /// Where its own users reach it.
+    pub(crate) server: SocketAddr,
     /// The kubeconfig that leads over the wire.
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 impl League {
@@ -140,15 +143,16 @@ impl League {
 }
 
 impl Member {
-    async fn new(cluster: Arc<Cluster>) -> anyhow::Result<Member> {
+    pub(crate) async fn new(cluster: Arc<Cluster>) -> anyhow::Result<Member> {
         let mut config = Kubeconfig::read_from(&cluster.kubeconfig).context("the kubeconfig of a member")?;
         let named = config.clusters.first_mut().and_then(|named| named.cluster.as_mut());
         let server = named.and_then(|cluster| cluster.server.as_mut()).context("its server")?;
         let address = server.strip_prefix("https://").context("a server behind TLS")?;
-        let wire = Wire::open(address.trim_end_matches('/').parse()?).await?;
+        let address = address.trim_end_matches('/').parse()?;
+        let wire = Wire::open(address).await?;
         *server = format!("https://{}", wire.address);
         let kubeconfig = cluster.kubeconfig.with_file_name("kubeconfig-over-the-wire");
         std::fs::write(&kubeconfig, serde_json::to_string(&config)?)?;
-        Ok(Member { cluster, wire, kubeconfig })
+        Ok(Member { cluster, wire, server: address, kubeconfig })
     }
 }

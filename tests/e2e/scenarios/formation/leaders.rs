@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
+use futures::future::try_join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use kube::runtime::watcher::{self, Event};
@@ -14,21 +15,28 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::{HURRY, address, member, members, until_federation, until_led_by};
+use crate::engine::{Build, Running};
 use crate::league::wire::Wire;
-use crate::union::{FEDERATION, SUPERVISORS, SYSTEM, Site, Union};
+use crate::union::{FEDERATION, SYSTEM, Site, Union};
 use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
+const SUPERVISORS: [&str; 3] = ["a", "b", "c"];
+/// The member whose leaders are lost, a child.
+const WATCHED: usize = 4;
 const SOURCE: &str = "cluster.federated.antreaplus.vmware-tanzu.com";
 
 pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
-    let mut union = Union::prepare(&world).await?;
+    let (mut union, running) = five(&world).await?;
     let wires = federate(&union).await?;
     for index in 0..SUPERVISORS.len() {
         union.start_role(index, &HURRY).await?;
     }
-    let leader = until_led_by(&union.sites[2], &SUPERVISORS).await?;
-    let journal = Journal::start(&union.sites[2]);
+    for site in &union.sites {
+        until_led_by(site, &SUPERVISORS).await?;
+    }
+    let journals: Vec<Journal> = union.sites.iter().map(Journal::start).collect();
+    let journal = &journals[WATCHED];
     let mut homes = BTreeMap::new();
     for site in &union.sites[..2] {
         homes.insert(site.name, Room::open(site.room.cluster.clone(), "formation-leaders").await?);
@@ -36,62 +44,86 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     members::serve(&homes["a"]).await?;
     journal.until_from(&["a"]).await?;
 
-    // The leader is killed.
-    let at = index_of(&union, &leader)?;
-    let role = union.sites[at].role.take().context("it runs")?;
+    // The leader is killed: all that it led are led by others.
+    let killed = index_of(&union, &union.sites[WATCHED].leader().await?)?;
+    let role = union.sites[killed].role.take().context("it runs")?;
     role.signal("KILL").await?;
     role.stop().await;
-    let next = other(&leader);
-    until_led_by(&union.sites[2], &[next]).await?;
-    union.start_role(at, &HURRY).await?;
+    for site in &union.sites {
+        until_led_by(site, &without(&union, killed)).await?;
+    }
+    union.start_role(killed, &HURRY).await?;
 
     // The leader freezes past its lease; meanwhile its follower works.
-    let (frozen, leader) = (next, other(next));
-    let at = index_of(&union, frozen)?;
-    until_federation(&union.sites[index_of(&union, leader)?], "it knows who leads c", |federation| {
-        member(federation, "c")["leader"] == frozen
-    })
-    .await?;
-    union.sites[at].role.as_ref().context("it runs")?.signal("STOP").await?;
-    until_led_by(&union.sites[2], &[leader]).await?;
+    let frozen = index_of(&union, &union.sites[WATCHED].leader().await?)?;
+    let frozen_name = union.sites[frozen].name;
+    for site in union.sites[..SUPERVISORS.len()].iter().filter(|site| site.name != frozen_name) {
+        until_federation(site, "it knows who leads e", |federation| {
+            member(federation, "e")["leader"] == frozen_name
+        })
+        .await?;
+    }
+    union.sites[frozen].role.as_ref().context("it runs")?.signal("STOP").await?;
+    let leader = until_led_by(&union.sites[WATCHED], &without(&union, frozen)).await?;
     members::serve(&homes["b"]).await?;
     journal.until_from(&["a", "b"]).await?;
     let written = journal.slices();
-    union.sites[at].role.as_ref().context("it runs")?.signal("CONT").await?;
+    union.sites[frozen].role.as_ref().context("it runs")?.signal("CONT").await?;
     // When it has looked around, it knows that it does not lead any more, and has undone nothing.
-    until_federation(&union.sites[at], "it knows that another leads c", |federation| {
-        let c = member(federation, "c");
-        c["leader"] == leader && c["isLeader"] == false
+    until_federation(&union.sites[frozen], "it knows that another leads e", |federation| {
+        let e = member(federation, "e");
+        e["leader"] == leader.as_str() && e["isLeader"] == false
     })
     .await?;
     journal.until_from(&["a", "b"]).await?;
     anyhow::ensure!(journal.slices() == written, "who had lost the lead wrote: {:?}", journal.slices());
 
     // The leader is cut off from this one member: it goes on leading its own cluster.
-    let cut = &wires[&(leader, "c")];
+    let lonely = index_of(&union, &leader)?;
+    let cut = &wires[&(union.sites[lonely].name, "e")];
     cut.cut();
-    until_led_by(&union.sites[2], &[frozen]).await?;
-    let own = &union.sites[index_of(&union, leader)?];
+    let next = until_led_by(&union.sites[WATCHED], &without(&union, lonely)).await?;
+    let own = &union.sites[lonely];
     anyhow::ensure!(SUPERVISORS.contains(&own.leader().await?.as_str()), "it is led all the time");
-    until_federation(own, "it tells that c is lost to it", |federation| {
-        member(federation, "c")["status"] == "Unreachable"
+    until_federation(own, "it tells that e is lost to it", |federation| {
+        member(federation, "e")["status"] == "Unreachable"
     })
     .await?;
     // What is not known is not gone, and what changes on this side arrives.
     homes["a"].kubectl(&["delete", "service", "foo"]).await?;
     journal.until_from(&["b"]).await?;
     cut.heal();
-    until_federation(own, "it sees c again", |federation| {
-        let c = member(federation, "c");
-        c["status"] == "Reachable" && c["leader"] == frozen
+    until_federation(own, "it sees e again", |federation| {
+        let e = member(federation, "e");
+        e["status"] == "Reachable" && e["leader"] == next.as_str()
     })
     .await?;
     journal.until_from(&["b"]).await?;
-    journal.check()?;
+    for (site, journal) in union.sites.iter().zip(&journals) {
+        let terms = journal.check().with_context(|| format!("of {}", site.name))?;
+        anyhow::ensure!(site.name != "e" || terms >= 3, "three leaders of e were lost, not {terms}");
+    }
     for home in homes.into_values() {
         home.leave().await?;
     }
-    union.dissolve().await
+    union.dissolve().await?;
+    for one in running {
+        one.stop().await;
+    }
+    Ok(())
+}
+
+/// Five clusters, of which two are only members.
+async fn five(world: &Arc<World>) -> anyhow::Result<(Union, Vec<Running>)> {
+    let mut union = Union::prepare(world).await?;
+    let children = ["d", "e"].map(async |name| {
+        let (running, cluster) = world.own_cluster(&format!("leaders-{name}"), Build::Bare).await?;
+        let site = Site::furnish(Room::bare(cluster, SYSTEM).await?, name).await?;
+        anyhow::Ok((running, site))
+    });
+    let (running, sites): (Vec<_>, Vec<_>) = try_join_all(children).await?.into_iter().unzip();
+    union.sites.extend(sites);
+    Ok((union, running))
 }
 
 /// Tells the clusters of each other; each supervisor has a wire of its own to each other cluster.
@@ -118,8 +150,9 @@ async fn federate(union: &Union) -> anyhow::Result<BTreeMap<(&'static str, &'sta
     Ok(wires)
 }
 
-fn other(leader: &str) -> &'static str {
-    if leader == "a" { "b" } else { "a" }
+/// The supervisors but for one.
+fn without(union: &Union, index: usize) -> Vec<&'static str> {
+    SUPERVISORS.into_iter().filter(|name| *name != union.sites[index].name).collect()
 }
 
 fn index_of(union: &Union, name: &str) -> anyhow::Result<usize> {
@@ -206,8 +239,8 @@ impl Journal {
         .await
     }
 
-    /// Each term had one holder, and a term that was over never came back.
-    fn check(&self) -> anyhow::Result<()> {
+    /// Each term had one holder, and a term that was over never came back. Says how many there were after the first.
+    fn check(&self) -> anyhow::Result<i32> {
         let seen = self.seen.lock();
         let mut last = ("", 0);
         for (holder, term) in &seen.terms {
@@ -217,8 +250,7 @@ impl Journal {
                 last = (holder, *term);
             }
         }
-        anyhow::ensure!(last.1 >= 3, "three leaders were lost: {:?}", seen.terms);
-        Ok(())
+        Ok(last.1)
     }
 }
 

@@ -5,6 +5,7 @@ mod guarded;
 mod identity;
 mod leaders;
 mod members;
+mod upgrade;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ pub(super) fn all() -> Vec<Scenario> {
         kubectl("malformed_preferences_are_refused_at_once", guarded::preferences),
         kubectl("members_and_supervisors_come_and_go_without_a_restart", members::come_and_go),
         kubectl("a_leader_that_dies_freezes_or_is_cut_off_is_followed", leaders::followed),
+        kubectl("a_member_is_upgraded_and_given_what_it_missed", upgrade::upgraded),
         kubectl("a_member_is_known_again_and_another_in_its_place_is_not_written_to", identity::known_again),
     ]
 }

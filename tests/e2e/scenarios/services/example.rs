@@ -35,7 +35,9 @@ pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
     let address = address(&union.sites[2]).await?;
     handled(&union.sites[2]).await?;
     anyhow::ensure!(self::address(&union.sites[2]).await? == address, "a change of it is no new one");
-    asked(&union.sites[2]).await?;
+    asked(&union.sites[2], ["yes", "yes"]).await?;
+    // A supervisor knows of all of them, though its cluster uses its own alone.
+    asked(&union.sites[0], ["yes", "no"]).await?;
 
     // The leader of c is lost: the other follows, and what changes after that arrives.
     let leader = union.sites[2].leader().await?;
@@ -88,7 +90,7 @@ async fn handled(site: &Site) -> anyhow::Result<()> {
 }
 
 /// What `koinon status` says of it, and of one that there is not.
-async fn asked(site: &Site) -> anyhow::Result<()> {
+async fn asked(site: &Site, used: [&str; 2]) -> anyhow::Result<()> {
     let status = async |name: &str| {
         let mut command = tokio::process::Command::new(koinon());
         command
@@ -97,8 +99,11 @@ async fn asked(site: &Site) -> anyhow::Result<()> {
         command.kill_on_drop(true).output().await
     };
     let said = String::from_utf8(status("foo").await?.stdout)?;
-    for line in ["http 80/TCP", "Service ns1/foo1", "Service ns2/foo2", "2/2"] {
-        anyhow::ensure!(said.contains(line), "{line} is missing in: {said}");
+    anyhow::ensure!(said.contains("http 80/TCP"), "{said}");
+    for (cluster, member, used) in [("a", "ns1/foo1", used[0]), ("b", "ns2/foo2", used[1])] {
+        let row = [cluster, "Service", member, "2/2", used];
+        let has_row = said.lines().any(|line| line.split_whitespace().eq(row));
+        anyhow::ensure!(has_row, "{row:?} is missing in: {said}");
     }
     let missed = status("bar").await?;
     let said = String::from_utf8(missed.stderr)?;
