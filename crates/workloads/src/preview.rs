@@ -164,7 +164,15 @@ pub fn replica_set(
 
 fn wanted<'a>(key: &'a str, generation: i64, replicas: i64, preferences: &'a Preferences) -> Wanted<'a> {
     // Where everything ends does not depend on the surge, and what is stuck by the placement has been so for long.
-    Wanted { key, generation, replicas, preferences, surge: Surge::default(), patience: Duration::ZERO }
+    Wanted {
+        key,
+        generation,
+        replicas,
+        preferences,
+        surge: Surge::default(),
+        cap: None,
+        patience: Duration::ZERO,
+    }
 }
 
 type Clusters = BTreeMap<String, ClusterPlacement>;
@@ -237,6 +245,7 @@ fn seen(
             waiting: vec![placing::Wait::Refused(long_ago); stuck],
             refusals: 0,
             room: what_if.capacity.get(name).copied(),
+            replaces: None,
         }
     };
     Ok(members.iter().map(|(name, answers)| (name.clone(), member(name, *answers))).collect())

@@ -45,7 +45,7 @@ impl Part {
 
 impl Budget {
     /// What the user allows for so many replicas, with Kubernetes' rounding.
-    fn of(self, replicas: i64) -> Part {
+    pub(super) fn of(self, replicas: i64) -> Part {
         let surge = match self.max_surge {
             Amount::Count(count) => count.max(0),
             Amount::Percent(percent) => (replicas.max(0).saturating_mul(percent.max(0)) + 99) / 100,

@@ -92,6 +92,10 @@ impl Controller {
         }
         let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
+        if let Some(replicas) = decision.follows {
+            self.view.learn(self.follow(&deployment, replicas).await?);
+            return Ok(Next::After(Duration::ZERO));
+        }
         self.make_shadows(&deployment, &decision).await?;
         if decision.plan.record != read::record(&deployment).unwrap_or_default() {
             deployment = self.write_record(&deployment, &decision).await?;

@@ -39,8 +39,9 @@ impl Seen {
         if self.on_its_way.is_some() && self.reach == Reach::Online { Reach::Unsure } else { self.reach }
     }
 
-    /// As placing needs it. `room` is what is remembered of how much fits there.
-    pub(super) fn member(&self, room: Option<i64>) -> placing::Member {
+    /// As placing needs it. `room` is what is remembered of how much fits there, `replaces` how many more it may run while it is
+    /// updated.
+    pub(super) fn member(&self, room: Option<i64>, replaces: Option<i64>) -> placing::Member {
         let mut local = self.record.as_deref().map(DeploymentRecord::local);
         if let (Some(Some(count)), Some(local)) = (self.on_its_way, &mut local) {
             local.spec_replicas = local.spec_replicas.max(count);
@@ -51,6 +52,7 @@ impl Seen {
             waiting: self.waiting.clone(),
             refusals: self.refused.as_ref().map_or(0, |refused| refused.times),
             room,
+            replaces,
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod budget;
 mod controller;
+mod following;
 mod look;
 mod manifest;
 mod mirror;

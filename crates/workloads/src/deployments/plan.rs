@@ -16,7 +16,7 @@ use super::look::Seen;
 use super::read;
 use crate::intent::{Intent, intent};
 use crate::metrics::Counts;
-use crate::placing::{Placed, Surge, Wanted, place};
+use crate::placing::{self, Placed, Surge, Wanted, place};
 use crate::planner::Share;
 use crate::rollout::{
     self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
@@ -58,6 +58,8 @@ pub(super) struct Decision {
     pub(super) faults: Vec<Condition>,
     /// What members cannot have.
     pub(super) failure: Option<Condition>,
+    /// How many replicas it should say, where members count for themselves and it says another number.
+    pub(super) follows: Option<i64>,
     /// Why each member would be written to if it has nothing.
     pub(super) missing: BTreeMap<String, Why>,
     pub(super) look_again: Option<Duration>,
@@ -96,11 +98,10 @@ pub(super) fn decide(
         replicas: intent.replicas,
         preferences: &intent.preferences,
         surge: rules.surge,
+        cap: is_updated(&desired, known).then(|| budget.of(desired.replicas).surge),
         patience: rules.patience,
     };
-    let room = |name: &String| known.record.clusters.get(name).and_then(|started| started.room);
-    let seen = known.members.iter().map(|(name, seen)| (name.clone(), seen.member(room(name)))).collect();
-    let placed = place(now, &wanted, &seen, before);
+    let placed = place(now, &wanted, &seen(&desired, budget, known), before);
     let view = view(known, &placed, &desired);
     let desired = counted(desired, &view);
     let plan = rollout::plan(now, &desired, &view);
@@ -122,7 +123,40 @@ pub(super) fn decide(
     let missing = missing.collect();
     let faults = conditions(&intent, faults);
     let failure = failure(known.members);
-    Decision { faults, failure, missing, desired, plan, placement, parts, told, look_again }
+    let follows = follows(&desired, &view).filter(|count| *count != replicas);
+    Decision { faults, failure, follows, missing, desired, plan, placement, parts, told, look_again }
+}
+
+/// What members ask for in all, where that is theirs to say and every one of them is known: as an autoscaler writes the count of
+/// what it scales, or `kubectl rollout status` would wait for replicas that nobody wants.
+fn follows(desired: &Desired, view: &View) -> Option<i64> {
+    let mut there = view.members.values().filter(|member| member.reach != Reach::Offline).peekable();
+    there.peek()?;
+    let is_known = |member: &Member| {
+        let has_none = member.share.as_ref().is_none_or(|share| share.replicas == 0);
+        member.reach == Reach::Online && (has_none || member.local.is_some())
+    };
+    (desired.counting == Counting::Member && there.all(is_known)).then_some(desired.replicas)
+}
+
+/// Whether pods are replaced anywhere, or are about to be, with new ones that may come first.
+fn is_updated(desired: &Desired, known: &Known<'_>) -> bool {
+    let is_behind = |seen: &Seen| seen.record.is_some() && seen.template.as_ref() != Some(&desired.template);
+    let is_due = !desired.paused && known.members.values().any(is_behind);
+    desired.strategy != Strategy::Recreate && (is_due || !known.record.clusters.is_empty())
+}
+
+/// The members as placing needs them. One that was started and is not finished may have as many more as the user lets it have,
+/// whatever its part of the budget is now: it had another a moment ago.
+fn seen(desired: &Desired, budget: Budget, known: &Known<'_>) -> BTreeMap<String, placing::Member> {
+    let member = |(name, seen): (&String, &Seen)| {
+        let started = known.record.clusters.get(name);
+        let asked = seen.record.as_ref().map_or(0, |record| record.spec_replicas);
+        let replaced = started.filter(|_| desired.strategy != Strategy::Recreate);
+        let replaces = replaced.map(|_| budget.of(asked).surge);
+        (name.clone(), seen.member(started.and_then(|started| started.room), replaces))
+    };
+    known.members.iter().map(member).collect()
 }
 
 /// What the user wants, with as many clusters at a time as the budget has parts for, and what is wrong with how it is said.
@@ -210,10 +244,18 @@ fn parts(desired: &Desired, budget: Budget, view: &View, plan: &rollout::Plan) -
         .collect();
     let there = || view.members.iter().filter(|(_, member)| member.reach != Reach::Offline);
     let others = there().filter(|(name, _)| !updating.contains_key(name.as_str()));
-    let asked: i64 = there().map(|(_, member)| share(member)).sum();
+    // Who was just asked for less still has what it is to end, but for what only waited there.
+    let has = |member: &Member| {
+        let overflow = member.share.as_ref().map_or(0, |share| share.overflow);
+        member.local.as_ref().map_or(0, |local| local.replicas - overflow)
+    };
+    let there = there().map(|(name, member)| match updating.contains_key(name.as_str()) {
+        true => share(member),
+        false => share(member).max(has(member)),
+    });
     let used = Used {
         missing: others.map(|(_, member)| short(member)).sum(),
-        added: (asked - desired.replicas).max(0),
+        added: (there.sum::<i64>() - desired.replicas).max(0),
     };
     let parts = budget.parts(desired.replicas, &updating, used);
     parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part?))).collect()

@@ -49,6 +49,8 @@ pub struct Wanted<'a> {
     pub preferences: &'a Preferences,
     /// How many more there may be while some move.
     pub surge: Surge,
+    /// How many more the user lets there be while pods are replaced, if any are: what moves then is part of those.
+    pub cap: Option<i64>,
     /// For how long a pod may wait for a node before it counts as stuck.
     pub patience: Duration,
 }
@@ -66,6 +68,8 @@ pub struct Member {
     pub refusals: u32,
     /// How much fits there, where that is known though nothing shows it at the moment.
     pub room: Option<i64>,
+    /// While its pods are replaced by others: how many more than it is asked for it may run of its own accord.
+    pub replaces: Option<i64>,
 }
 
 /// A member's object in counts.

@@ -25,6 +25,10 @@ struct Seat {
     /// What only waits for room is no replica that anybody counts on.
     probes: i64,
     available: i64,
+    /// Pods that there are, those that it was just asked to end included.
+    pods: i64,
+    /// More that may come of its own accord.
+    surges: i64,
     /// Those that are surely not available; clusters end these first.
     idle: i64,
     waits: bool,
@@ -44,14 +48,18 @@ impl Seat {
             target,
             probes: target - share.replicas,
             available: if certain { available } else { 0 },
-            idle: if observed { asked - available } else { 0 },
+            pods: member.local.map_or(0, |local| local.replicas),
+            surges: member.replaces.unwrap_or(0),
+            // Where pods are replaced, old and new ones go by turns, whichever of them is available.
+            idle: if observed && member.replaces.is_none() { asked - available } else { 0 },
             waits: !member.waiting.is_empty(),
             next: asked,
         }
     }
 
-    fn counted(&self) -> i64 {
-        (self.next - self.probes).max(0)
+    /// How many there may be of it before it has done what it is asked for.
+    fn crest(&self) -> i64 {
+        ((self.next + self.surges).max(self.pods) - self.probes).max(0)
     }
 }
 
@@ -67,7 +75,8 @@ pub(super) fn next(
     let mut seats: Vec<Seat> =
         plan.clusters.iter().map(|(name, share)| Seat::new(share, &members[name])).collect();
     shrink(&mut seats, total);
-    let mut most = total + wanted.surge.of(total) - seats.iter().map(Seat::counted).sum::<i64>();
+    let surge = wanted.surge.of(total).min(wanted.cap.unwrap_or(i64::MAX));
+    let mut most = total + surge - seats.iter().map(Seat::crest).sum::<i64>();
     let next = |mut seat: Seat| {
         let missing = (seat.target - seat.next).max(0);
         let held = if !seat.certain {

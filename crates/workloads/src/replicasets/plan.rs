@@ -120,6 +120,7 @@ pub(super) fn plan(
         replicas: intent.replicas,
         preferences: &intent.preferences,
         surge: rules.surge,
+        cap: None,
         patience: rules.patience,
     };
     let seen = members.iter().map(|(name, seen)| (name.clone(), seen.member())).collect();
@@ -149,6 +150,7 @@ impl Seen {
             waiting: self.waiting.clone(),
             refusals: self.refused.as_ref().map_or(0, |refused| refused.times),
             room: None,
+            replaces: None,
         }
     }
 }

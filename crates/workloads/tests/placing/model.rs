@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_api::preferences::Preferences;
-use koinon_workloads::placing::{Local, Member, Placed, Surge, Wait, Wanted, place};
+use koinon_workloads::placing::{Local, Member, Placed, Spot, Surge, Wait, Wanted, place};
 use koinon_workloads::rollout::Reach;
 
 /// A round takes so many seconds, and pods are stuck after so many.
@@ -70,6 +70,7 @@ impl Cluster {
             waiting: self.waiting.iter().map(|second| wait(at(*second))).collect(),
             refusals: 0,
             room: None,
+            replaces: None,
         }
     }
 }
@@ -117,6 +118,7 @@ impl Federation {
             replicas: self.replicas,
             preferences: &self.preferences,
             surge: Surge::default(),
+            cap: None,
             patience: Duration::from_secs(PATIENCE.unsigned_abs()),
         };
         let members = self.clusters.iter().map(|(name, one)| (name.clone(), one.seen())).collect();
@@ -159,6 +161,25 @@ impl Federation {
             }
         }
         panic!("it does not come to rest: {self:#?}");
+    }
+
+    /// How many there may be on the way to what was decided, whoever of the clusters acts first; those that only wait for room
+    /// are not counted.
+    pub(crate) fn crest(&self, placed: &Placed) -> i64 {
+        let crest = |(name, spot): (&String, &Spot)| {
+            let probes = spot.share.spec_replicas() - spot.share.replicas;
+            (self.clusters[name].pods().max(spot.now) - probes).max(0)
+        };
+        placed.clusters.iter().map(crest).sum()
+    }
+
+    /// How many there are, counted in the same way.
+    pub(crate) fn pods(&self, placed: &Placed) -> i64 {
+        let pods = |(name, spot): (&String, &Spot)| {
+            let probes = spot.share.spec_replicas() - spot.share.replicas;
+            (self.clusters[name].pods() - probes).max(0)
+        };
+        placed.clusters.iter().map(pods).sum()
     }
 
     pub(crate) fn available(&self) -> i64 {

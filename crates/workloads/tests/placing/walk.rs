@@ -1,7 +1,7 @@
 //! Any history of changes: it always comes to rest, at a layout that holds, and moves keep what is available.
 
 use koinon_api::preferences::{ClusterPreference, Preferences};
-use koinon_workloads::placing::Held;
+use koinon_workloads::placing::{Held, Surge};
 use proptest::prelude::*;
 
 use crate::model::{Federation, ROUND};
@@ -65,6 +65,9 @@ proptest! {
             for _ in 0..3 {
                 let (before, placed) = (federation.available(), federation.decide());
                 let total: i64 = placed.clusters.values().map(|spot| spot.share.replicas).sum();
+                // More than the surge there are only where there were more already.
+                let most = (total + Surge::default().of(total)).max(federation.pods(&placed));
+                prop_assert!(federation.crest(&placed) <= most, "{:#?} {:#?}", placed, federation);
                 let rooms = federation.clone();
                 federation.round();
                 // Lost room takes what ran there; nothing else may, unless there were more than wanted.
