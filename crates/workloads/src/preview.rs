@@ -14,10 +14,10 @@ use koinon_api::preferences::Preferences;
 use kube::ResourceExt as _;
 
 use crate::deployments;
-use crate::intent::intent;
+use crate::intent::{Intent, intent};
 use crate::placing::{self, Surge, Wanted, place};
 use crate::planner::{PROBES, Plan};
-use crate::rollout::{self, Local, Member, Reach, View};
+use crate::rollout::{self, Counting, Local, Member, Reach, View};
 
 /// What should be assumed.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,7 @@ pub fn deployment(
     let preferences = preferences(&intent.preferences, members, what_if)?;
     let key = format!("{}/{}", live.namespace().unwrap_or_default(), live.name_any());
     let seen = seen(&now_has, members, what_if)?;
-    let wanted = wanted(&key, generation, intent.replicas, &preferences);
+    let wanted = wanted(&key, generation, &intent, &preferences);
     let placed = place(now, &wanted, &seen, before.as_ref());
     let plan = Plan {
         clusters: placed.clusters.iter().map(|(name, spot)| (name.clone(), spot.share.clone())).collect(),
@@ -116,7 +116,7 @@ pub fn deployment(
     let (desired, mut warnings) = deployments::desired(&changed, &spec, intent.counting);
     let has = live.spec.as_ref().map(|spec| deployments::hash(&spec.template)).unwrap_or_default();
     let steps = rollout::foresee(now, &desired, &view(&seen, &plan, &now_has, &has));
-    warnings.extend(intent.fault);
+    warnings.extend(own_counts(&intent, what_if).chain(intent.fault.clone()));
     if desired.paused {
         warnings.push("it is paused: no cluster is updated until kubectl rollout resume".to_owned());
     }
@@ -147,11 +147,11 @@ pub fn replica_set(
     let generation = live.metadata.generation.unwrap_or(0) + i64::from(replicas != has);
     let preferences = preferences(&intent.preferences, members, what_if)?;
     let key = format!("{}/{}", live.namespace().unwrap_or_default(), live.name_any());
-    let wanted = wanted(&key, generation, intent.replicas, &preferences);
+    let wanted = wanted(&key, generation, &intent, &preferences);
     let placed = place(now, &wanted, &seen(&now_has, members, what_if)?, before.as_ref());
     let clusters = placed.clusters.into_iter().map(|(name, spot)| (name, spot.share)).collect();
     let plan = Plan { clusters, unplaced: placed.unplaced };
-    let warnings = intent.fault.into_iter().collect();
+    let warnings = own_counts(&intent, what_if).chain(intent.fault.clone()).collect();
     Ok(Preview {
         key: key.clone(),
         replicas: intent.replicas,
@@ -162,13 +162,14 @@ pub fn replica_set(
     })
 }
 
-fn wanted<'a>(key: &'a str, generation: i64, replicas: i64, preferences: &'a Preferences) -> Wanted<'a> {
+fn wanted<'a>(key: &'a str, generation: i64, intent: &Intent, preferences: &'a Preferences) -> Wanted<'a> {
     // Where everything ends does not depend on the surge, and what is stuck by the placement has been so for long.
     Wanted {
         key,
         generation,
-        replicas,
+        replicas: intent.replicas,
         preferences,
+        counting: intent.counting,
         surge: Surge::default(),
         cap: None,
         patience: Duration::ZERO,
@@ -216,6 +217,15 @@ fn preferences(
     Ok(preferences)
 }
 
+/// What a user should know who asks for what only members decide.
+fn own_counts(intent: &Intent, what_if: &WhatIf) -> impl Iterator<Item = String> {
+    let ignored = intent.counting == Counting::Member
+        && (what_if.replicas.is_some() || what_if.rebalance.is_some() || !what_if.weights.is_empty());
+    let text = "members decide for themselves how many they run (koinon.dev/replicas: member): only one that has none yet \
+                gets its share";
+    ignored.then(|| text.to_owned()).into_iter()
+}
+
 /// Every member as its placement tells of it.
 fn seen(
     clusters: &Clusters,
@@ -238,13 +248,15 @@ fn seen(
                 observed: true,
             }
         });
+        let full = local.is_none() && last.is_some_and(|last| last.overflow > 0);
         let stuck = last.map_or(0, |last| usize::try_from(last.unschedulable).unwrap_or(0));
         placing::Member {
             reach: if offline { Reach::Offline } else { Reach::Online },
             local,
             waiting: vec![placing::Wait::Refused(long_ago); stuck],
             refusals: 0,
-            room: what_if.capacity.get(name).copied(),
+            // It has nothing and waits for something: it has no room, or takes nothing.
+            room: what_if.capacity.get(name).copied().or(full.then_some(0)),
             replaces: None,
         }
     };

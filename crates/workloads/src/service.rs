@@ -144,11 +144,13 @@ impl Federated {
             }
             let Some(set) = after.or(before) else { return };
             jobs.add((Kind::ReplicaSet, Key::of(&**set)));
-            // A shadow that is edited or deleted is its Deployment's concern.
-            if set.annotations().contains_key(workloads::SHADOW) {
-                let owner = set.owner_references().iter().find(|owner| owner.kind == "Deployment");
-                let namespace = set.namespace().unwrap_or_default();
-                jobs_for(owner.map(|owner| Key::new(namespace, owner.name.as_str())), &jobs);
+            // A shadow that is edited or deleted is its Deployment's concern, also where somebody takes its owner away.
+            for shadow in after.into_iter().chain(before) {
+                if shadow.annotations().contains_key(workloads::SHADOW) {
+                    let owner = shadow.owner_references().iter().find(|owner| owner.kind == "Deployment");
+                    let namespace = shadow.namespace().unwrap_or_default();
+                    jobs_for(owner.map(|owner| Key::new(namespace, owner.name.as_str())), &jobs);
+                }
             }
         });
         let (jobs, going) = (queue.clone(), deletions.clone());

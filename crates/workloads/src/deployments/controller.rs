@@ -16,7 +16,7 @@ use kube::{Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::look::{Refused, Seen};
+use super::look::{Refused, Seen, Unobserved};
 use super::plan::{Decision, Known, Rules, decide};
 use super::{manifest, read, status, story};
 use crate::content;
@@ -48,6 +48,7 @@ pub(super) struct Memory {
     /// What members were told, as long as it is not written down: whoever changes the Deployment at that moment must not bring
     /// back what was decided before.
     decided: Option<Placement>,
+    unobserved: Unobserved,
     /// The templates of its revisions, by name.
     pub(super) templates: BTreeMap<String, (Value, rollout::Shadow)>,
 }
@@ -149,7 +150,9 @@ impl Controller {
         let names: Vec<String> = shadows.iter().map(|shadow| shadow.template.clone()).collect();
         let said = deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
         let said = said.or(memory.placement);
-        let members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
+        let mut members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
+        let now = self.hub.clock.now();
+        self.remember(deployment, |memory| memory.unobserved.update(now, &mut members));
         let known = Known {
             members: &members,
             shadows,
@@ -160,7 +163,7 @@ impl Controller {
         };
         let hub = &self.hub;
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
-        Some(decide(hub.clock.now(), rules, deployment, spec, &known))
+        Some(decide(now, rules, deployment, spec, &known))
     }
 
     /// Every member as it is seen now. `wanted` and `shadows` are the templates that have a name.
@@ -192,6 +195,7 @@ impl Controller {
                     message: one.message,
                 }),
                 on_its_way: standing.on_its_way,
+                unobserved_since: None,
             };
             (name.as_str().to_owned(), seen)
         });

@@ -1,8 +1,10 @@
 //! What is seen of one member, as the decisions need it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use koinon_api::placement::ClusterPlacement;
 
 use crate::members::DeploymentRecord;
@@ -22,6 +24,31 @@ pub(super) struct Seen {
     pub(super) refused: Option<Refused>,
     /// A count that is on its way to it.
     pub(super) on_its_way: Option<Option<i64>>,
+    /// Since when its controller has not looked at what it has.
+    pub(super) unobserved_since: Option<Timestamp>,
+}
+
+/// When each member was first seen with a generation that its controller has not looked at. Kept in memory: whoever starts anew is
+/// only more patient.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unobserved(BTreeMap<String, (i64, Timestamp)>);
+
+impl Unobserved {
+    pub(super) fn update(&mut self, now: Timestamp, members: &mut BTreeMap<String, Seen>) {
+        self.0.retain(|name, _| members.contains_key(name));
+        for (name, seen) in members {
+            let record = seen.record.as_deref();
+            let Some(record) = record.filter(|record| record.observed_generation < record.generation) else {
+                self.0.remove(name);
+                continue;
+            };
+            let entry = self.0.entry(name.clone()).or_insert((record.generation, now));
+            if entry.0 != record.generation {
+                *entry = (record.generation, now);
+            }
+            seen.unobserved_since = Some(entry.1);
+        }
+    }
 }
 
 /// What a member refused.
@@ -77,6 +104,7 @@ impl Seen {
             template: self.template.clone(),
             generation: record.generation,
             observed_generation: record.observed_generation,
+            unobserved_since: self.unobserved_since,
             spec_replicas: record.spec_replicas,
             replicas: record.replicas,
             updated: record.updated,

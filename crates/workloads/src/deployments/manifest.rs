@@ -52,6 +52,7 @@ fn budget(rolling: &mut Value, step: &Step, part: Option<Part>) {
     }
     // Replicas that only wait for room are missing in any case; a full cluster has no room for one more to come first.
     if let Some(most) = step.max_unavailable {
-        rolling["maxUnavailable"] = part.map_or(most, |part| most.min(part.unavailable.max(1))).into();
+        let part = part.map_or(most, |part| most.min(part.unavailable.max(1) + step.waiting));
+        rolling["maxUnavailable"] = part.into();
     }
 }

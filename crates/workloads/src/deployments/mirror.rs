@@ -50,7 +50,7 @@ impl Controller {
 
     fn shadows_of(&self, deployment: &Deployment) -> Vec<Arc<ReplicaSet>> {
         let mut sets = self.sets.in_namespace(&deployment.namespace().unwrap_or_default());
-        sets.retain(|set| read::is_shadow_of(set, deployment));
+        sets.retain(|set| mirrors(set, deployment));
         sets
     }
 
@@ -75,7 +75,8 @@ impl Controller {
                 self.shadows.at(&place(&key)).has(content, actual)
             });
             let refusal = self.shadows.at(&place(&key)).refusal.and_then(|refusal| refusal.pause(content));
-            if has == Has::This || refusal.is_some() {
+            let owned = there.as_deref().is_some_and(|there| read::is_shadow_of(there, deployment));
+            if (has == Has::This && owned) || refusal.is_some() {
                 continue;
             }
             match self.apply_shadow(&key, &said, content).await {
@@ -146,7 +147,7 @@ impl Controller {
     async fn remove_shadow(&self, deployment: &Deployment, name: &str) -> Result<(), call::Error> {
         let key = Key::new(deployment.namespace().unwrap_or_default(), name);
         self.remember(deployment, |memory| memory.templates.retain(|_, (_, shadow)| shadow.name != name));
-        let Some(there) = self.sets.get(&key).filter(|there| read::is_shadow_of(there, deployment)) else {
+        let Some(there) = self.sets.get(&key).filter(|there| mirrors(there, deployment)) else {
             return Ok(());
         };
         let params = DeleteParams {
@@ -169,6 +170,10 @@ impl Controller {
     fn api(&self, namespace: &str) -> Api<ReplicaSet> {
         Api::namespaced(self.hub.federation.clone(), namespace)
     }
+}
+
+fn mirrors(set: &ReplicaSet, deployment: &Deployment) -> bool {
+    read::is_shadow_of(set, deployment) || read::is_left_for(set, deployment)
 }
 
 /// Shadows live on the federation's own API server; the book of what they were given calls it so.

@@ -17,7 +17,6 @@ use super::read;
 use crate::intent::{Intent, intent};
 use crate::metrics::Counts;
 use crate::placing::{self, Placed, Surge, Wanted, place};
-use crate::planner::Share;
 use crate::rollout::{
     self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
 };
@@ -97,11 +96,12 @@ pub(super) fn decide(
         generation: desired.generation,
         replicas: intent.replicas,
         preferences: &intent.preferences,
+        counting: intent.counting,
         surge: rules.surge,
         cap: is_updated(&desired, known).then(|| budget.of(desired.replicas).surge),
         patience: rules.patience,
     };
-    let placed = place(now, &wanted, &seen(&desired, budget, known), before);
+    let placed = place(now, &wanted, &seen(&desired, known), before);
     let view = view(known, &placed, &desired);
     let desired = counted(desired, &view);
     let plan = rollout::plan(now, &desired, &view);
@@ -139,21 +139,23 @@ fn follows(desired: &Desired, view: &View) -> Option<i64> {
     (desired.counting == Counting::Member && there.all(is_known)).then_some(desired.replicas)
 }
 
-/// Whether pods are replaced anywhere, or are about to be, with new ones that may come first.
+/// Whether pods are replaced anywhere, or are about to be, with new ones that may come first. Who is offline is updated when it is
+/// back, and nobody waits for that.
 fn is_updated(desired: &Desired, known: &Known<'_>) -> bool {
     let is_behind = |seen: &Seen| seen.record.is_some() && seen.template.as_ref() != Some(&desired.template);
-    let is_due = !desired.paused && known.members.values().any(is_behind);
-    desired.strategy != Strategy::Recreate && (is_due || !known.record.clusters.is_empty())
+    let is_due = |(name, seen): (&String, &Seen)| {
+        let started = known.record.clusters.contains_key(name);
+        seen.reach != Reach::Offline && (started || (!desired.paused && is_behind(seen)))
+    };
+    desired.strategy != Strategy::Recreate && known.members.iter().any(is_due)
 }
 
-/// The members as placing needs them. One that was started and is not finished may have as many more as the user lets it have,
-/// whatever its part of the budget is now: it had another a moment ago.
-fn seen(desired: &Desired, budget: Budget, known: &Known<'_>) -> BTreeMap<String, placing::Member> {
+/// The members as placing needs them. One that was started and is not finished may have as many more as its own strategy says.
+fn seen(desired: &Desired, known: &Known<'_>) -> BTreeMap<String, placing::Member> {
     let member = |(name, seen): (&String, &Seen)| {
         let started = known.record.clusters.get(name);
-        let asked = seen.record.as_ref().map_or(0, |record| record.spec_replicas);
         let replaced = started.filter(|_| desired.strategy != Strategy::Recreate);
-        let replaces = replaced.map(|_| budget.of(asked).surge);
+        let replaces = replaced.map(|_| seen.record.as_ref().map_or(0, |record| record.surge));
         (name.clone(), seen.member(started.and_then(|started| started.room), replaces))
     };
     known.members.iter().map(member).collect()
@@ -186,12 +188,6 @@ fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {
         let share = spot.map(|spot| spot.share_now());
         let last = before.and_then(|before| before.clusters.get(name));
         let local = seen.local(spot, last.map(|last| (last, desired.template.as_str())));
-        let share = match &local {
-            Some(local) if desired.counting == Counting::Member => {
-                share.map(|share| Share { replicas: local.spec_replicas, overflow: 0, ..share })
-            }
-            _ => share,
-        };
         (name.clone(), Member { reach: seen.reach(), share, local, refused: seen.refuses() })
     });
     View {
@@ -233,7 +229,16 @@ fn parts(desired: &Desired, budget: Budget, view: &View, plan: &rollout::Plan) -
         let available = member.local.as_ref().map_or(0, |local| local.available);
         (share(member) - available).max(0)
     };
-    let claim = |member: &Member| Claim { share: share(member), short: short(member) };
+    // Who was just asked for less still has what it is to end, but for what only waited there.
+    let has = |member: &Member| {
+        let overflow = member.share.as_ref().map_or(0, |share| share.overflow);
+        member.local.as_ref().map_or(0, |local| local.replicas - overflow)
+    };
+    let claim = |member: &Member| Claim {
+        share: share(member),
+        short: short(member),
+        more: (has(member) - share(member)).max(0),
+    };
     let updating: BTreeMap<&str, Claim> = plan
         .steps
         .iter()
@@ -244,11 +249,6 @@ fn parts(desired: &Desired, budget: Budget, view: &View, plan: &rollout::Plan) -
         .collect();
     let there = || view.members.iter().filter(|(_, member)| member.reach != Reach::Offline);
     let others = there().filter(|(name, _)| !updating.contains_key(name.as_str()));
-    // Who was just asked for less still has what it is to end, but for what only waited there.
-    let has = |member: &Member| {
-        let overflow = member.share.as_ref().map_or(0, |share| share.overflow);
-        member.local.as_ref().map_or(0, |local| local.replicas - overflow)
-    };
     let there = there().map(|(name, member)| match updating.contains_key(name.as_str()) {
         true => share(member),
         false => share(member).max(has(member)),
@@ -275,6 +275,12 @@ fn placement(
             // What it should have in the end, not on the way there.
             entry.desired = spot.share.replicas;
             entry.overflow = spot.share.overflow;
+            if let Some(held) = spot.held {
+                entry.why = format!("{}; {held}", entry.why);
+                if entry.state == ClusterState::Ready {
+                    entry.state = ClusterState::Progressing;
+                }
+            }
         }
         let seen = known.members.get(name);
         if let Some(refused) = seen.and_then(|seen| seen.refused.as_ref()) {

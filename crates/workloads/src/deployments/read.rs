@@ -87,7 +87,7 @@ fn strategy(spec: &DeploymentSpec) -> Strategy {
 }
 
 /// A number or a part; a quarter where nothing is said, as in Kubernetes.
-pub(super) fn amount(value: Option<&IntOrString>) -> Amount {
+pub(crate) fn amount(value: Option<&IntOrString>) -> Amount {
     match value {
         Some(IntOrString::Int(count)) => Amount::Count(i64::from(*count)),
         Some(IntOrString::String(text)) => {
@@ -106,6 +106,20 @@ pub(super) fn is_shadow_of(set: &ReplicaSet, deployment: &Deployment) -> bool {
         && owners.any(|owner| {
             owner.controller == Some(true) && Some(&owner.uid) == deployment.metadata.uid.as_ref()
         })
+}
+
+/// Whether it is one that lost its owner, or whose Deployment went and left it behind: as in one cluster, whoever selects it has it.
+pub(super) fn is_left_for(set: &ReplicaSet, deployment: &Deployment) -> bool {
+    let marked = set.annotations().get(workloads::SHADOW).is_some_and(|value| value == "true");
+    let owned = set.owner_references().iter().any(|owner| owner.controller == Some(true));
+    let named = shadow(set).is_some_and(|shadow| {
+        shadow.name.strip_suffix(&shadow.template).and_then(|rest| rest.strip_suffix('-'))
+            == Some(&deployment.name_any())
+    });
+    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    let selected = selector
+        .is_some_and(|labels| labels.iter().all(|(name, value)| set.labels().get(name) == Some(value)));
+    marked && !owned && named && selected && set.metadata.deletion_timestamp.is_none()
 }
 
 /// What a shadow stands for.

@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use koinon_fleet::Record;
 
 use super::records::{Failing, Kind};
+use crate::deployments::amount;
 use crate::digest::digest;
 use crate::writing::Written;
 use crate::{content, placing};
@@ -22,6 +23,8 @@ pub(crate) struct DeploymentRecord {
     pub(crate) updated: i64,
     pub(crate) ready: i64,
     pub(crate) available: i64,
+    /// How many more than it asks for there may be while it replaces pods.
+    pub(crate) surge: i64,
     pub(crate) failing: Option<Failing>,
     /// What its controller says when it gave up waiting for progress.
     pub(crate) progress_failed: Option<Box<str>>,
@@ -38,6 +41,8 @@ impl Record for DeploymentRecord {
             let mut all = status.conditions.iter().flatten();
             all.find(|one| one.type_ == kind && one.status == value)
         };
+        let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+        let surge = amount(rolling.and_then(|one| one.max_surge.as_ref()));
         let template = serde_json::to_value(&spec.template).unwrap_or_default();
         Some(DeploymentRecord {
             content: content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &spec),
@@ -49,6 +54,7 @@ impl Record for DeploymentRecord {
             updated: count(status.updated_replicas),
             ready: count(status.ready_replicas),
             available: count(status.available_replicas),
+            surge: rolling.map_or(0, |_| surge.rounded_up(count(spec.replicas))),
             failing: condition("ReplicaFailure", "True")
                 .and_then(|one| Failing::of(one.last_transition_time.as_ref(), one.message.as_deref())),
             progress_failed: condition("Progressing", "False")

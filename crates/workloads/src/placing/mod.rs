@@ -31,7 +31,7 @@ pub use stuck::{Stuck, Wait};
 pub use surge::{BadSurge, Surge};
 
 use crate::planner::{self, Candidate, MinimumCut, PROBES, Reason, Share};
-use crate::rollout::Reach;
+use crate::rollout::{Counting, Reach};
 
 /// So many refusals in a row, and a cluster's replicas go elsewhere.
 pub const REFUSALS: u32 = 2;
@@ -47,6 +47,8 @@ pub struct Wanted<'a> {
     pub replicas: i64,
     /// Where they should be.
     pub preferences: &'a Preferences,
+    /// Who decides how many replicas a member has that has some already.
+    pub counting: Counting,
     /// How many more there may be while some move.
     pub surge: Surge,
     /// How many more the user lets there be while pods are replaced, if any are: what moves then is part of those.
@@ -160,7 +162,10 @@ pub fn place(
             wait_until_found(share, &candidates[name], waiting.saturating_add(missing));
         }
     }
-    let next = moves::next(wanted, &plan, members, settled.is_some());
+    if wanted.counting == Counting::Member {
+        return by_members(plan, &stuck, members);
+    }
+    let next = moves::next(wanted, &plan, members, &stuck, settled.is_some());
     let clusters = plan
         .clusters
         .into_iter()
@@ -176,6 +181,26 @@ pub fn place(
         .filter_map(|member| stuck::next_change(now, wanted.patience, member))
         .min();
     Placed { clusters, unplaced: plan.unplaced, look_again }
+}
+
+/// Nothing moves where members decide for themselves: whoever has nothing yet gets its share at once, and the others have what
+/// they say.
+fn by_members(
+    plan: planner::Plan,
+    stuck: &BTreeMap<&str, Stuck>,
+    members: &BTreeMap<String, Member>,
+) -> Placed {
+    let spot = |(name, share): (String, Share)| {
+        let share = match members[&name].local {
+            Some(local) => Share { replicas: local.spec_replicas, overflow: 0, reason: Reason::Own },
+            None => share,
+        };
+        let stuck = stuck.get(name.as_str()).copied().unwrap_or_default();
+        let now = share.spec_replicas();
+        (name, Spot { share, now, stuck, held: None })
+    };
+    let clusters = plan.clusters.into_iter().map(spot).collect();
+    Placed { clusters, unplaced: plan.unplaced, look_again: None }
 }
 
 /// A cluster without room for its minimum keeps a couple waiting, though others have its replicas: without them nothing would

@@ -1,8 +1,9 @@
 //! Make before break: more there within the surge, less here only once enough are available.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use super::{Member, Wanted};
+use super::{Member, Stuck, Wanted};
 use crate::planner::{Plan, Share};
 use crate::rollout::Reach;
 
@@ -17,6 +18,20 @@ pub enum Held {
     WaitingThere(i64),
 }
 
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::Staying(count) => write!(f, "{count} more stay until others are available elsewhere"),
+            Held::Coming(count) => {
+                write!(f, "{count} of them come later, as more would be too many at a time")
+            }
+            Held::WaitingThere(count) => {
+                write!(f, "{count} of them come once the pods that wait there have found a node")
+            }
+        }
+    }
+}
+
 /// A cluster that is on its way from what it asks for to what it should.
 struct Seat {
     /// Whether what is seen of it can be relied on; else it is left as it is.
@@ -25,10 +40,10 @@ struct Seat {
     /// What only waits for room is no replica that anybody counts on.
     probes: i64,
     available: i64,
-    /// Pods that there are, those that it was just asked to end included.
+    /// While its pods are replaced: how many more than it is asked for may come of its own accord.
+    surges: Option<i64>,
+    /// Pods that there are, those that it is asked to end included.
     pods: i64,
-    /// More that may come of its own accord.
-    surges: i64,
     /// Those that are surely not available; clusters end these first.
     idle: i64,
     waits: bool,
@@ -36,30 +51,51 @@ struct Seat {
 }
 
 impl Seat {
-    fn new(share: &Share, member: &Member) -> Seat {
+    fn new(share: &Share, member: &Member, stuck: Stuck) -> Seat {
         let target = share.spec_replicas();
         let asked = member.local.map_or(0, |local| local.spec_replicas).max(0);
         // What was available before it was asked for less says nothing of what remains.
         let available = member.local.map_or(0, |local| local.available.clamp(0, asked));
         let certain = member.reach == Reach::Online;
         let observed = member.local.is_some_and(|local| local.observed);
+        let surges = member.replaces;
+        let idle = match surges {
+            // Where pods are replaced, old and new ones go by turns, whichever of them is available.
+            Some(_) => stuck.all().min(asked - available),
+            None if observed => asked - available,
+            None => 0,
+        };
         Seat {
             certain,
             target,
             probes: target - share.replicas,
             available: if certain { available } else { 0 },
+            surges,
             pods: member.local.map_or(0, |local| local.replicas),
-            surges: member.replaces.unwrap_or(0),
-            // Where pods are replaced, old and new ones go by turns, whichever of them is available.
-            idle: if observed && member.replaces.is_none() { asked - available } else { 0 },
+            idle,
             waits: !member.waiting.is_empty(),
             next: asked,
         }
     }
 
-    /// How many there may be of it before it has done what it is asked for.
+    /// What it asks for, but for what only waits.
+    fn counted(&self) -> i64 {
+        (self.next - self.probes).max(0)
+    }
+
+    /// How many there are before it has ended what it is asked to end, but for what only waits and what may come of its own accord.
     fn crest(&self) -> i64 {
-        ((self.next + self.surges).max(self.pods) - self.probes).max(0)
+        (self.next.max(self.pods - self.surges.unwrap_or(0)) - self.probes).max(0)
+    }
+
+    /// How many more it asks for than it should.
+    fn too_many(&self) -> i64 {
+        (self.next - self.target).max(0)
+    }
+
+    /// Whether it gives up pods while others of it are replaced.
+    fn shrinks_replaced(&self) -> bool {
+        self.certain && self.surges.is_some() && self.too_many() > 0
     }
 }
 
@@ -69,14 +105,18 @@ pub(super) fn next(
     wanted: &Wanted<'_>,
     plan: &Plan,
     members: &BTreeMap<String, Member>,
+    stuck: &BTreeMap<&str, Stuck>,
     settled: bool,
 ) -> Vec<(i64, Option<Held>)> {
     let total: i64 = plan.clusters.values().map(|share| share.replicas).sum();
-    let mut seats: Vec<Seat> =
-        plan.clusters.iter().map(|(name, share)| Seat::new(share, &members[name])).collect();
-    shrink(&mut seats, total);
-    let surge = wanted.surge.of(total).min(wanted.cap.unwrap_or(i64::MAX));
-    let mut most = total + surge - seats.iter().map(Seat::crest).sum::<i64>();
+    let seat = |(name, share): (&String, &Share)| {
+        Seat::new(share, &members[name], stuck.get(name.as_str()).copied().unwrap_or_default())
+    };
+    let mut seats: Vec<Seat> = plan.clusters.iter().map(seat).collect();
+    let surge = surge(wanted, &seats, total);
+    shrink(&mut seats, total, surge);
+    let crest: i64 = seats.iter().map(Seat::crest).sum();
+    let mut most = total + surge - crest;
     let next = |mut seat: Seat| {
         let missing = (seat.target - seat.next).max(0);
         let held = if !seat.certain {
@@ -90,22 +130,44 @@ pub(super) fn next(
             seat.next += more;
             (more < missing).then_some(Held::Coming(missing - more))
         } else {
-            (seat.next > seat.target).then(|| Held::Staying(seat.next - seat.target))
+            (seat.too_many() > 0).then(|| Held::Staying(seat.too_many()))
         };
         (seat.next, held)
     };
     seats.into_iter().map(next).collect()
 }
 
-/// Takes away what is not available anyway, and of what is, no more than there are too many.
-fn shrink(seats: &mut [Seat], total: i64) {
+/// How many more there may be because some move. While pods are replaced, those that may come for that have a part of it, and
+/// never more than all: what is missing somewhere comes whatever is going on.
+fn surge(wanted: &Wanted<'_>, seats: &[Seat], total: i64) -> i64 {
+    let surge = wanted.surge.of(total);
+    let Some(cap) = wanted.cap else { return surge };
+    let replaced: i64 = seats.iter().filter_map(|seat| seat.surges).sum();
+    surge.min((cap - replaced).max(0))
+}
+
+/// Takes away what is not available anyway, then what nobody waits for, and of what is available no more than there are too many.
+fn shrink(seats: &mut [Seat], total: i64, surge: i64) {
     let available: i64 = seats.iter().map(|seat| seat.available).sum();
     let mut spare = (available - total).max(0);
-    for seat in seats.iter_mut().filter(|seat| seat.certain && seat.next > seat.target) {
-        let too_many = seat.next - seat.target;
-        let idle = too_many.min(seat.idle);
-        let costly = (too_many - idle).min(spare);
+    for seat in seats.iter_mut().filter(|seat| seat.certain) {
+        seat.next -= seat.too_many().min(seat.idle);
+    }
+    // To end as many as are not available costs as many as are, at worst, where pods are replaced. As long as others still have to
+    // become available elsewhere these stand in for them, within the surge; beyond that the user wants fewer.
+    let coming =
+        |seat: &Seat| if seat.shrinks_replaced() { 0 } else { (seat.target - seat.available).max(0) };
+    let coming: i64 = seats.iter().map(coming).sum();
+    let mut needless = seats.iter().map(Seat::counted).sum::<i64>() - total - surge.min(coming);
+    for seat in seats.iter_mut().filter(|seat| seat.shrinks_replaced()) {
+        let gone = seat.too_many().min(seat.next - seat.available).min(needless).max(0);
+        needless -= gone;
+        spare -= gone;
+        seat.next -= gone;
+    }
+    for seat in seats.iter_mut().filter(|seat| seat.certain) {
+        let costly = seat.too_many().min(spare).max(0);
         spare -= costly;
-        seat.next -= idle + costly;
+        seat.next -= costly;
     }
 }

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub enum Reason {
     /// Neither an entry of its own nor one for all.
     NoPreference,
+    /// It decides that for itself.
+    Own,
     /// What its part is made of.
     Parts(Parts),
 }
@@ -60,6 +62,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoPreference => f.write_str("no preference names it, and there is none for \"*\""),
+            Reason::Own => f.write_str("it decides for itself how many"),
             Reason::Parts(parts) => parts.fmt(f),
         }
     }

@@ -119,6 +119,7 @@ pub(super) fn plan(
         generation: set.metadata.generation.unwrap_or(0),
         replicas: intent.replicas,
         preferences: &intent.preferences,
+        counting: intent.counting,
         surge: rules.surge,
         cap: None,
         patience: rules.patience,

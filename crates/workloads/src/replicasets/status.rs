@@ -10,7 +10,7 @@ use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use super::plan::Seen;
 use crate::intent::Intent;
 use crate::members::SetRecord;
-use crate::placing::{Held, Placed, Spot, Wanted};
+use crate::placing::{Placed, Spot, Wanted};
 use crate::rollout::Reach;
 use crate::words::several;
 use crate::writing::Has;
@@ -47,7 +47,7 @@ fn cluster(seen: &Seen, spot: Option<&Spot>, last: Option<&ClusterPlacement>) ->
         placement.overflow = spot.share.overflow;
         placement.unschedulable = spot.stuck.unschedulable;
         why.push(spot.share.reason.to_string());
-        why.extend(spot.held.map(held));
+        why.extend(spot.held.map(|held| held.to_string()));
     }
     match (&seen.record, last) {
         (Some(record), _) => {
@@ -89,16 +89,6 @@ fn cluster(seen: &Seen, spot: Option<&Spot>, last: Option<&ClusterPlacement>) ->
     }
     placement.why = why.join("; ");
     placement
-}
-
-fn held(held: Held) -> String {
-    match held {
-        Held::Staying(count) => format!("{count} more stay until others are available elsewhere"),
-        Held::Coming(count) => format!("{count} of them come later, as more would be too many at a time"),
-        Held::WaitingThere(count) => {
-            format!("{count} of them come once the pods that wait there have found a node")
-        }
-    }
 }
 
 /// The summed status. Replicas that wait beyond a member's share are in no count, and offline members are not counted.

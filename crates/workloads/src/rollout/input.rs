@@ -69,6 +69,16 @@ impl Amount {
             Amount::Percent(percent) => replicas.max(0).saturating_mul(percent.max(0)) / 100,
         }
     }
+
+    /// The same rounded up, as Kubernetes does for what may come first.
+    pub fn rounded_up(self, replicas: i64) -> i64 {
+        match self {
+            Amount::Count(count) => count.max(0),
+            Amount::Percent(percent) => {
+                (replicas.max(0).saturating_mul(percent.max(0)).saturating_add(99)) / 100
+            }
+        }
+    }
 }
 
 /// Who decides how many replicas a member has.
@@ -127,6 +137,8 @@ pub struct Local {
     pub generation: i64,
     /// The generation that its status speaks of.
     pub observed_generation: i64,
+    /// Since when that has been another one than its own, for all that is known.
+    pub unobserved_since: Option<Timestamp>,
     /// Its `spec.replicas`.
     pub spec_replicas: i64,
     /// Its status: all pods.

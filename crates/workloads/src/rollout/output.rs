@@ -40,6 +40,8 @@ pub struct Step {
     /// Its `maxUnavailable`, where the user's own would not do: in a full cluster the replicas that only wait would use
     /// it up, and none that runs could ever be replaced.
     pub max_unavailable: Option<i64>,
+    /// How many of its replicas only wait for room, and are missing whatever is done.
+    pub waiting: i64,
     /// Whether it stops in the middle of replacing its pods.
     pub paused: bool,
     /// What it is doing.

@@ -240,7 +240,7 @@ pub(super) fn room(share: &Share) -> Option<i64> {
             Some(Limit::Capacity(room)) => Some(room),
             _ => None,
         },
-        Reason::NoPreference => None,
+        Reason::NoPreference | Reason::Own => None,
     }
 }
 
@@ -255,8 +255,9 @@ fn gave_up(
     if *lacks != Unfinished::NotObserved {
         return local.progress_failed.clone();
     }
-    // A controller that does not even look cannot say that it makes no progress.
-    let waited = elapsed(started?.since, now);
+    // A controller that does not even look cannot say that it makes no progress. What counts is how long ago it was last sent
+    // something, which may be long after the update began.
+    let waited = elapsed(started?.since.max(local.unobserved_since?), now);
     (waited >= desired.progress_deadline?)
         .then(|| format!("its Deployment controller has not looked at the change for {} s", waited.as_secs()))
 }

@@ -248,6 +248,7 @@ fn step(
         template,
         replicas: counts.then_some(share),
         max_unavailable: None,
+        waiting: member.share.as_ref().map_or(0, |share| share.spec_replicas() - share.replicas),
         // A member that rests has nothing to stop, and a new one that is paused would never start.
         paused: desired.paused && replacing,
         phase,

@@ -5,10 +5,10 @@ use std::time::Duration;
 use koinon_workloads::placing::Surge;
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOY, Deploy, World, room};
+use crate::harness::{DEPLOY, Deploy, World, room, updated};
 use crate::rolling::{images, progressing, rolled_out, set_image, until_rolled_out, world};
 
-fn rolling(unavailable: i64, surge: i64) -> Value {
+pub(crate) fn rolling(unavailable: i64, surge: i64) -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
 }
 
@@ -114,9 +114,11 @@ async fn what_moves_in_the_middle_of_an_update_is_part_of_its_surge() {
         );
         assert!(pods <= 21, "{pods} of 18 are there after {samples} samples: {}", world.layout(DEPLOY).await);
         most = most.max(pods);
-        let updated = federated["status"]["updatedReplicas"].as_i64().unwrap_or(0);
-        // The user changes their mind twice, when the surge is in use.
-        if (turned == 0 && updated > 2) || (turned == 1 && updated > 9) {
+        let updated = updated(&federated);
+        // The user changes their mind twice: when the surge is in use, and when some have moved.
+        let moved = world.members["c"].get(DEPLOY).await.unwrap_or_default();
+        let moved = moved["status"]["availableReplicas"].as_i64().unwrap_or(0);
+        if (turned == 0 && updated > 2) || (turned == 1 && moved > 2) {
             let text = if turned == 0 { weights(1, 1, 4) } else { weights(1, 2, 0) };
             world.federation.patch(DEPLOY, prefer(text)).await;
             turned += 1;

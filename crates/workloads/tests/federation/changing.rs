@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOY, Deploy, World};
-use crate::rolling::{images, set_image, shadows, undo, until_images, until_rolled_out};
+use crate::harness::{DEPLOY, Deploy, SETS, World};
+use crate::rolling::{images, set_image, shadows, undo, until_images, until_rolled_out, world};
 
 #[tokio::test(start_paused = true)]
 async fn back_to_a_revision_from_before_a_member_came() {
@@ -25,6 +25,41 @@ async fn back_to_a_revision_from_before_a_member_came() {
     until_rolled_out(&world).await;
     world.rest().await;
     assert_eq!(shadows(&world).await, ["2 web:2 0/0", "3 web:3 0/0", "4 web:1 4/4"]);
+}
+
+/// The history is the Deployment's, whoever takes a part of it away: as in one cluster, what it selects is its own.
+#[tokio::test(start_paused = true)]
+async fn shadows_without_an_owner_are_taken_back() {
+    let deploy = || Deploy { replicas: 4, ..Deploy::default() };
+    let world = world(&["a", "b"], deploy()).await;
+    set_image(&world, "web:2").await;
+    until_rolled_out(&world).await;
+    let names = async || -> Vec<String> {
+        let list = world.federation.get(SETS).await.unwrap();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|set| set["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for name in names().await {
+        let orphan = json!({"metadata": {"ownerReferences": null}});
+        world.federation.patch(&format!("{SETS}/{name}"), orphan).await;
+    }
+    world.rest().await;
+    assert_eq!(shadows(&world).await, ["1 web:1 0/0", "2 web:2 4/4"]);
+
+    world.federation.delete(DEPLOY, "Orphan").await;
+    world.rest().await;
+    assert_eq!(names().await.len(), 2, "the history outlives what was deleted without it");
+    world.create_deployment(deploy()).await;
+    until_rolled_out(&world).await;
+    world.rest().await;
+    assert_eq!(shadows(&world).await, ["2 web:2 0/0", "3 web:1 4/4"]);
+    world.federation.delete(DEPLOY, "Background").await;
+    world.rest().await;
+    assert_eq!(names().await, [] as [&str; 0]);
 }
 
 #[tokio::test(start_paused = true)]

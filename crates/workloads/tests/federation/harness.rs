@@ -242,6 +242,15 @@ impl World {
         }
     }
 
+    /// Waits until members ask for so many in all.
+    pub(crate) async fn until_asked(&self, path: &str, wanted: i64) {
+        let start = Instant::now();
+        while self.asked(path).await != wanted {
+            assert!(start.elapsed() < LONG, "not {wanted}, but {}", self.layout(path).await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Waits until an object of the federation is so.
     pub(crate) async fn until(&self, path: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let start = Instant::now();
@@ -350,6 +359,12 @@ pub(crate) fn set(name: &str, replicas: i64, preferences: Option<&str>) -> Value
             },
         },
     })
+}
+
+/// How many pods have the template that a Deployment wants now, by a status that speaks of that.
+pub(crate) fn updated(deployment: &Value) -> i64 {
+    let observed = deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"];
+    if observed { deployment["status"]["updatedReplicas"].as_i64().unwrap_or(0) } else { 0 }
 }
 
 pub(crate) fn placement(object: &Value) -> Value {

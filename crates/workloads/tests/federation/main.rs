@@ -5,6 +5,7 @@ mod changing;
 mod crashing;
 mod deleting;
 mod harness;
+mod meanwhile;
 mod moving;
 mod pausing;
 mod refusals;

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOY, Deploy, World, placement};
-
-const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+use crate::harness::{DEPLOY, Deploy, SETS, World, placement};
 
 /// What kubectl rollout status asks of a Deployment to call it rolled out.
 pub(crate) fn rolled_out(deployment: &Value) -> bool {

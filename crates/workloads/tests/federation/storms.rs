@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::harness::{DEPLOY, Deploy, PREFERENCES, WEB, World, room};
+use crate::harness::{DEPLOY, Deploy, PREFERENCES, WEB, World, room, updated};
 use crate::wire::ROLE;
 
 const SCHEDULES: u64 = 4;
@@ -218,7 +218,7 @@ async fn the_budget_holds_over_a_large_fleet() {
     let (mut samples, mut lost, mut joined) = (0, false, false);
     loop {
         let deployment = world.federation.get(DEPLOY).await.unwrap();
-        let updated = deployment["status"]["updatedReplicas"].as_i64().unwrap_or(0);
+        let updated = updated(&deployment);
         if updated > 60 && !lost {
             world.members["m07"].wire.cut();
             lost = true;
@@ -234,8 +234,7 @@ async fn the_budget_holds_over_a_large_fleet() {
         let beyond = if lost { 20 } else { 0 };
         assert!(pods <= 206 + beyond, "{pods} of 200 are there after {samples} samples");
         samples += 1;
-        let status = &deployment["status"];
-        let done = status["updatedReplicas"] == 200 && status["availableReplicas"] == 200;
+        let done = updated == 200 && deployment["status"]["availableReplicas"] == 200;
         if lost && joined && done {
             break;
         }

@@ -271,7 +271,14 @@ async fn a_missing_namespace_is_made_and_a_members_own_count_is_left() {
     world.until_layout(path, "a=3 b=5").await;
     let there = world.members["b"].get(path).await.unwrap();
     assert_eq!(there["spec"]["minReadySeconds"], 1);
-    world.until(path, "all are counted", |web| web["status"]["replicas"] == 8).await;
+    let web = world.until(path, "all are counted", |web| web["status"]["replicas"] == 8).await;
+    assert_eq!(placement(&web)["clusters"]["b"]["desired"], 5);
+    assert_eq!(placement(&web)["clusters"]["b"]["state"], "Ready");
+    // However many the others have, whoever has none gets its own again.
+    world.members["a"].patch(&format!("{path}/scale"), json!({"spec": {"replicas": 20}})).await;
+    world.until_layout(path, "a=20 b=5").await;
+    world.members["b"].delete(path, "Background").await;
+    world.until_layout(path, "a=20 b=3").await;
 }
 
 #[tokio::test(start_paused = true)]

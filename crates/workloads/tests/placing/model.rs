@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_api::preferences::Preferences;
 use koinon_workloads::placing::{Local, Member, Placed, Spot, Surge, Wait, Wanted, place};
-use koinon_workloads::rollout::Reach;
+use koinon_workloads::rollout::{Counting, Reach};
 
 /// A round takes so many seconds, and pods are stuck after so many.
 pub(crate) const ROUND: i64 = 5;
@@ -117,6 +117,7 @@ impl Federation {
             generation: self.generation,
             replicas: self.replicas,
             preferences: &self.preferences,
+            counting: Counting::Federation,
             surge: Surge::default(),
             cap: None,
             patience: Duration::from_secs(PATIENCE.unsigned_abs()),

@@ -75,6 +75,7 @@ impl Cluster {
             template: Some(deployment.template.clone()),
             generation: deployment.generation,
             observed_generation: deployment.observed,
+            unobserved_since: None,
             spec_replicas: deployment.replicas,
             replicas: count(&|_| true),
             updated: count(&|pod| pod.is_new(deployment)),

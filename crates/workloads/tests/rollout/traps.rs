@@ -9,7 +9,7 @@ use koinon_workloads::rollout::{
 };
 
 use crate::build::{
-    DEADLINE, all_on, bounded, condition, decide, desired, newcomer, online, replacing, resting, share,
+    DEADLINE, all_on, at, bounded, condition, decide, desired, newcomer, online, replacing, resting, share,
     started, view,
 };
 
@@ -190,14 +190,21 @@ fn t4_a_member_that_does_not_even_look_is_noticed() {
     let wanted = desired("v2", 20);
     let mut view = all_on("v1", 10, 2);
     view.record = decide(0, &wanted, &view).record;
-    let unobserved = Local { generation: 4, ..resting("v2", 10) };
-    view.members.get_mut("a").unwrap().local = Some(unobserved);
+    let unobserved =
+        |since: u64| Some(Local { generation: 4, unobserved_since: Some(at(since)), ..resting("v2", 10) });
+    view.members.get_mut("a").unwrap().local = unobserved(0);
     let plan = decide(DEADLINE - 30, &wanted, &view);
     assert_eq!(plan.look_again.map(|after| after.as_secs()), Some(30));
     assert!(condition(&plan, "Progressing").starts_with("True"));
     let plan = decide(DEADLINE, &wanted, &view);
     assert!(condition(&plan, "Progressing").starts_with("False ProgressDeadlineExceeded"));
     assert_eq!(plan.status.updated, 0, "its status still speaks of the template before");
+    // What counts is when it was last sent something: a count, or that it goes on.
+    view.members.get_mut("a").unwrap().local = unobserved(DEADLINE - 1);
+    let plan = decide(DEADLINE, &wanted, &view);
+    assert!(condition(&plan, "Progressing").starts_with("True"));
+    let plan = decide(2 * DEADLINE, &wanted, &view);
+    assert!(condition(&plan, "Progressing").starts_with("False ProgressDeadlineExceeded"));
 
     // Nor one that refuses what is written to it.
     view.members.get_mut("a").unwrap().local = Some(resting("v1", 10));
