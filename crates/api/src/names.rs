@@ -23,6 +23,9 @@ pub mod workloads {
     pub const MAX_CONCURRENT_CLUSTERS: &str = "koinon.dev/max-concurrent-clusters";
     /// Annotation that we write on a federated Deployment: which clusters are being updated, and what they ran before.
     pub const ROLLOUT: &str = "koinon.dev/rollout";
+    /// Annotation that we write on a member's Deployment: the name of the template that it was given. What a member makes of a
+    /// template (its admission may add to it) then does not matter to whoever comes next.
+    pub const TEMPLATE: &str = "koinon.dev/template";
     /// Annotation: who decides how many replicas a member runs; see [`REPLICAS_BY_MEMBER`].
     pub const REPLICAS: &str = "koinon.dev/replicas";
     /// The value of [`REPLICAS`] that leaves the count to the member, for its own autoscaler.

@@ -26,7 +26,7 @@ use crate::hub::Hub;
 use crate::members::{DeploymentRecord, Kind};
 use crate::metrics::Part;
 use crate::rollout::{self, Record, Step};
-use crate::writing::{Count, Has, Ledger, Order, Template, Why, Writer};
+use crate::writing::{Count, Has, Ledger, Order, Standing, Template, Why, Writer};
 
 /// The controller of federated Deployments.
 pub(crate) struct Controller {
@@ -177,11 +177,8 @@ impl Controller {
             let name = member.name();
             let record = records.remove(name);
             let standing = standings.remove(name).unwrap_or_default();
-            let template = record.as_ref().and_then(|record| {
-                let named = letters(record.template);
-                let taken = || standing.template(record.content).map(|name| name.to_string());
-                if named == wanted || shadows.contains(&named) { Some(named) } else { taken() }
-            });
+            let known = |name: &str| name == wanted || shadows.iter().any(|shadow| shadow == name);
+            let template = record.as_ref().and_then(|record| template_of(record, &standing, known));
             let took = standing.took();
             let seen = Seen {
                 reach: members.reach(&member, &members.deployments),
@@ -221,17 +218,15 @@ impl Controller {
         let member = hub.members.fleet.get(name)?;
         let standing = hub.ledger.at(&(Kind::Deployment, key.clone(), member.name().clone()));
         let record = hub.members.deployments.get(name, &key);
-        let has_template = record.as_ref().and_then(|record| {
-            let named = letters(record.template);
-            let known = templates.contains_key(&named);
-            if known { Some(named) } else { standing.template(record.content).map(|name| name.to_string()) }
-        });
+        let known = |name: &str| templates.contains_key(name);
+        let has_template = record.as_ref().and_then(|record| template_of(record, &standing, known));
         let template = match &step.template {
             rollout::Template::Wanted => Some(decision.desired.template.clone()),
             rollout::Template::Revision(hash) => Some(hash.clone()),
             rollout::Template::AsItIs => has_template,
         };
-        let content_of = template.as_ref().and_then(|hash| templates.get(hash)).cloned();
+        let content_of =
+            template.as_ref().and_then(|hash| Some((hash.as_str(), templates.get(hash)?.clone())));
         let keeps = content_of.is_none();
         if keeps && record.is_none() {
             return None;
@@ -366,4 +361,19 @@ impl Controller {
         let wanted = deployment.spec.as_ref().map(|spec| (hash(&spec.template), read::plain(&spec.template)));
         known.chain(wanted).collect()
     }
+}
+
+/// The name of the template that a member has, if it is one of ours: by what it says, by what we saw the member make of ours, or by
+/// what we wrote beside it.
+fn template_of(
+    record: &DeploymentRecord,
+    standing: &Standing,
+    is_known: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let said = letters(record.template);
+    if is_known(&said) {
+        return Some(said);
+    }
+    let taken = standing.template(record.content).map(|name| name.to_string());
+    taken.or_else(|| record.named.as_deref().filter(|name| is_known(name)).map(str::to_owned))
 }

@@ -2,6 +2,7 @@
 //! that are its own.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use koinon_api::names::workloads;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -9,14 +10,18 @@ use super::budget::Part;
 use crate::content;
 use crate::rollout::Step;
 
-/// The member's object without its count; without a template, where that is the member's own.
+/// The member's object without its count; without a template, where that is the member's own. A template has a name.
 pub(super) fn manifest(
     deployment: &Deployment,
     spec: &DeploymentSpec,
     step: &Step,
-    template: Option<Value>,
+    template: Option<(&str, Value)>,
     part: Option<Part>,
 ) -> Value {
+    let mut annotations = content::annotations(deployment.metadata.annotations.as_ref());
+    if let Some((name, _)) = &template {
+        annotations.insert(workloads::TEMPLATE.to_owned(), (*name).to_owned());
+    }
     let mut spec = serde_json::to_value(spec).unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("replicas");
@@ -27,7 +32,7 @@ pub(super) fn manifest(
         if step.paused || waits {
             spec.insert("paused".into(), true.into());
         }
-        spec.extend(template.map(|template| ("template".to_owned(), template)));
+        spec.extend(template.map(|(_, template)| ("template".to_owned(), template)));
         if let Some(rolling) = spec.get_mut("strategy").and_then(|one| one.get_mut("rollingUpdate")) {
             budget(rolling, step, part.filter(|_| !waits));
         }
@@ -39,7 +44,7 @@ pub(super) fn manifest(
             "name": deployment.name_any(),
             "namespace": deployment.namespace(),
             "labels": content::labels(deployment.metadata.labels.as_ref()),
-            "annotations": content::annotations(deployment.metadata.annotations.as_ref()),
+            "annotations": annotations,
         },
         "spec": spec,
     })

@@ -1,6 +1,8 @@
 //! What is kept of a member's Deployment.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use koinon_api::names::{MANAGER, workloads};
 use koinon_fleet::Record;
 
 use super::records::{Failing, Kind};
@@ -16,6 +18,8 @@ pub(crate) struct DeploymentRecord {
     pub(crate) content: u64,
     /// Stands for the pod template.
     pub(crate) template: u64,
+    /// The name that we gave its template, as long as nobody else has written to that.
+    pub(crate) named: Option<Box<str>>,
     pub(crate) generation: i64,
     pub(crate) observed_generation: i64,
     pub(crate) spec_replicas: i64,
@@ -47,6 +51,7 @@ impl Record for DeploymentRecord {
         Some(DeploymentRecord {
             content: content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &spec),
             template: digest(&template),
+            named: name(metadata),
             generation: metadata.generation.unwrap_or(0),
             observed_generation: status.observed_generation.unwrap_or(0),
             spec_replicas: count(spec.replicas),
@@ -61,6 +66,16 @@ impl Record for DeploymentRecord {
                 .map(|one| one.message.as_deref().unwrap_or("it gives no reason").into()),
         })
     }
+}
+
+fn name(metadata: &ObjectMeta) -> Option<Box<str>> {
+    let name = metadata.annotations.as_ref()?.get(workloads::TEMPLATE)?;
+    let writes_template = |entry: &ManagedFieldsEntry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| !fields.0["f:spec"]["f:template"].is_null())
+    };
+    let others =
+        metadata.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() != Some(MANAGER));
+    (!others.into_iter().any(writes_template)).then(|| name.as_str().into())
 }
 
 impl Written for DeploymentRecord {

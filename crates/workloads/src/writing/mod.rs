@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::apply::{Failure, Keep, Target};
-pub(crate) use self::ledger::{Has, Ledger, Place};
+pub(crate) use self::ledger::{Has, Ledger, Place, Standing};
 use crate::content;
 use crate::members::Kind;
 

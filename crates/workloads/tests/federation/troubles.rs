@@ -319,6 +319,35 @@ async fn a_restart_is_not_seen() {
     assert!(writes.iter().all(|write| !write.contains("controllerrevisions")), "{writes:#?}");
 }
 
+/// What a member's own admission adds to a template is no other template, whoever comes to look at it.
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_not_seen_where_members_add_to_templates() {
+    let mut world = World::new(&[("a", 110), ("b", 110)]).await;
+    world.create_deployment(Deploy { replicas: 6, ..Deploy::default() }).await;
+    world.until(DEPLOY, "all are available", |web| web["status"]["availableReplicas"] == 6).await;
+    world.kill().await;
+    // As if it had been added to what the role wrote: under its name.
+    let added = json!({"spec": {"template": {"metadata": {"annotations": {"policy": "strict"}}}}});
+    for site in world.members.values() {
+        site.patch(&format!("{DEPLOY}?fieldManager=koinon"), added.clone()).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.start().await;
+    for _ in 0..400 {
+        let found = world.federation.get(DEPLOY).await.unwrap();
+        assert_eq!(found["status"]["updatedReplicas"], 6, "{found:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.rest().await;
+    // What a hand adds is put right.
+    let image = json!([{"name": "web", "image": "web:mine"}]);
+    let meddled = json!({"spec": {"template": {"spec": {"containers": image}}}});
+    world.members["a"].patch(&format!("{DEPLOY}?fieldManager=hand"), meddled).await;
+    world.rest().await;
+    let there = world.members["a"].get(DEPLOY).await.unwrap();
+    assert_eq!(there["spec"]["template"]["spec"]["containers"][0]["image"], "web:1");
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_quarrels_is_not_answered_for_ever() {
     let world = World::new(&[("a", 110), ("b", 110)]).await;
