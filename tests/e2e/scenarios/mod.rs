@@ -14,6 +14,7 @@ mod sync;
 mod up_roles;
 mod workloads_deletion;
 mod workloads_kubectl;
+mod workloads_meanwhile;
 mod workloads_rollout;
 mod workloads_spread;
 mod workloads_troubles;
@@ -61,6 +62,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("slices", None, slices::all()),
         ("workloads_deletion", None, workloads_deletion::all()),
         ("workloads_kubectl", None, workloads_kubectl::all()),
+        ("workloads_meanwhile", None, workloads_meanwhile::all()),
         ("workloads_rollout", None, workloads_rollout::all()),
         ("workloads_spread", None, workloads_spread::all()),
         ("workloads_troubles", None, workloads_troubles::all()),

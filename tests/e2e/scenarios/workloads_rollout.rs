@@ -14,7 +14,7 @@ use crate::objects::{NEVER_READY, deployment, template};
 use crate::wait::{Look, until};
 use crate::world::World;
 
-const WEB: &str = "deployment/web";
+pub(super) const WEB: &str = "deployment/web";
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-fn web(replicas: i32, annotations: Value, spec: Value) -> Value {
+pub(super) fn web(replicas: i32, annotations: Value, spec: Value) -> Value {
     let mut web = deployment("web", replicas, spec);
     web["metadata"]["annotations"] = annotations;
     web
@@ -35,24 +35,24 @@ fn set_image(version: &str) -> [String; 4] {
     ["set".into(), "image".into(), WEB.into(), format!("main=example.com/web:{version}")]
 }
 
-async fn set(space: &Space, version: &str) -> anyhow::Result<()> {
+pub(super) async fn set(space: &Space, version: &str) -> anyhow::Result<()> {
     let arguments = set_image(version);
     space.kubectl(&arguments.each_ref().map(String::as_str)).await.map(drop)
 }
 
 /// A change of the template to this version. Held, its pods never get ready: the update stays at its first cluster.
-fn version(version: &str, held: bool) -> Value {
+pub(super) fn version(version: &str, held: bool) -> Value {
     let mut template = template("web", version);
     template["metadata"]["annotations"] = json!({NEVER_READY.0: held.then_some(NEVER_READY.1)});
     json!({"template": template})
 }
 
-async fn change(space: &Space, spec: Value) -> anyhow::Result<()> {
+pub(super) async fn change(space: &Space, spec: Value) -> anyhow::Result<()> {
     let change = json!({"spec": spec}).to_string();
     space.kubectl(&["patch", WEB, "--type=merge", "-p", &change]).await.map(drop)
 }
 
-async fn rolled_out(space: &Space) -> anyhow::Result<()> {
+pub(super) async fn rolled_out(space: &Space) -> anyhow::Result<()> {
     let said = space.kubectl(&["rollout", "status", WEB, "--timeout=150s"]).await?;
     ensure!(said.contains("deployment \"web\" successfully rolled out"), "{said}");
     Ok(())
