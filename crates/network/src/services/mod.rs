@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
-//! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
+//! - [`ports`], [`endpoints`], [`packing`] and `slices` decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
 //! - [`telling`] words what users are told of it.
 //! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
@@ -28,6 +28,7 @@ pub mod ports;
 pub mod records;
 pub mod render;
 pub mod report;
+mod slices;
 pub mod standing;
 pub mod telling;
 pub mod view;

@@ -4,17 +4,16 @@
 //! the same. Only for who is not known does what is there already count, because not to know is not to have none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::endpoints::{self, Group, Names, Reached};
-use super::external_dns::Changes;
+use super::endpoints::{self, Names, Reached};
+use super::external_dns::{Changes, Targets};
 use super::model::{Family, Reach, Slice, Source};
-use super::packing::{pack, short};
 use super::ports::{self, Decided};
-use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort, digest};
+use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort};
+use super::slices::{settle, slices, unanswered};
 use super::telling::{self, Notice};
 use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
 
@@ -115,7 +114,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 // What came from who is known is known to be over.
                 slices: ours
                     .map(|published| {
-                        let fate = fate(clusters, Use::All);
+                        let fate = fate(clusters, Use::All, BTreeMap::new());
                         settle(key, &published.uid, &site.slices, BTreeMap::new(), fate)
                     })
                     .unwrap_or_default(),
@@ -162,8 +161,10 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 let renames = renames(&published.shape, &shape);
                 plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
+            let unanswered = unanswered(key, clusters, &members, &reached);
             let wanted = slices(key, &members, reached);
-            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate(clusters, used));
+            let fate = fate(clusters, used, unanswered);
+            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate);
         }
     }
     plan
@@ -314,78 +315,38 @@ fn reach(
 }
 
 /// Addresses by which the federated Service is reached from outside every cluster.
-fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Site) -> Vec<String> {
+fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Site) -> Targets {
     let mut targets = BTreeSet::new();
+    // Who is not known may have some, and so may a name that nobody has answered for.
+    let mut is_all = clusters.values().all(|one| one.known || one.stance != Stance::Keep);
     for (member, names) in members.iter().zip(names) {
         let Some(cluster) = clusters.get(&member.source.cluster) else { continue };
         if cluster.stance != Stance::Keep {
             continue;
         }
         let reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
+        is_all &= reached.unanswered.is_empty();
         for group in reached.groups.iter().filter(|group| group.family != Family::Name) {
             let ready = group.endpoints.iter().filter(|one| one.conditions.is_ready());
             targets.extend(ready.map(|one| one.address.to_string()));
         }
     }
-    targets.into_iter().collect()
+    let targets = targets.into_iter().collect();
+    if is_all { Targets::All(targets) } else { Targets::AtLeast(targets) }
 }
 
-/// The EndpointSlices that should be there, by name.
-pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
-    let mut slices = BTreeMap::new();
-    for (member, reached) in members.iter().zip(reached) {
-        let source = &member.source;
-        let of_member =
-            short(&[source.cluster.as_str(), source.kind.as_str(), &source.key.namespace, &source.key.name]);
-        for Group { part, family, ports, endpoints } in reached.groups {
-            for (path, endpoints) in pack(endpoints) {
-                let name = format!("{}-{}", key.name, short(&[&of_member, &part, family.as_str(), &path]));
-                let service = format!("{} {}", source.kind.as_str(), source.key);
-                let (cluster, ports) = (source.cluster.clone(), ports.clone());
-                slices.insert(name.clone(), Slice { name, cluster, service, family, ports, endpoints });
-            }
+/// What becomes of slices that nobody wants: of those that came from a cluster of which nothing is known, and of those for
+/// which an answer is missing still.
+fn fate(
+    clusters: &Clusters,
+    used: Use,
+    unanswered: BTreeMap<String, Stance>,
+) -> impl Fn(&str, &OwnSlice) -> Option<Stance> {
+    move |name, slice| {
+        if let Some(stance) = unanswered.get(name) {
+            return Some(*stance);
         }
-    }
-    slices
-}
-
-/// The steps from the slices that are there to those that should be. `fate` says what becomes of those that came from a
-/// cluster of which nothing is known.
-pub(super) fn settle(
-    key: &Key,
-    owner: &str,
-    there: &BTreeMap<String, Arc<OwnSlice>>,
-    mut wanted: BTreeMap<String, Slice>,
-    fate: impl Fn(&ClusterId) -> Option<Stance>,
-) -> Vec<SliceStep> {
-    let mut steps = Vec::new();
-    let mut leftover = Vec::new();
-    for (name, slice) in there {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&key.name, owner, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.to_owned(), uid, version }),
-            None => leftover.push((name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.to_owned() }));
-    for (name, slice) in leftover {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match slice.cluster.as_ref().and_then(&fate) {
-            // Where it came from is not known: it may well be as it should.
-            Some(Stance::Keep) => {}
-            Some(Stance::Drain) if !slice.has_ready => {}
-            Some(Stance::Drain) => steps.push(SliceStep::Drain { name: name.clone(), uid, version }),
-            Some(Stance::Drop) | None => steps.push(SliceStep::Delete { name: name.clone(), uid, version }),
-        }
-    }
-    steps
-}
-
-/// What becomes of endpoints that came from a cluster of which nothing is known.
-fn fate(clusters: &Clusters, used: Use) -> impl Fn(&ClusterId) -> Option<Stance> {
-    move |origin| {
-        let origin = clusters.get(origin)?;
+        let origin = clusters.get(slice.cluster.as_ref()?)?;
         (!origin.known && used == Use::All).then_some(origin.stance)
     }
 }

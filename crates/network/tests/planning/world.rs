@@ -10,7 +10,7 @@ use koinon_control::Key;
 use koinon_fleet::{ClusterId, Record};
 use koinon_network::services::endpoints::Resolved;
 use koinon_network::services::model::{Joining, Kind, Source};
-use koinon_network::services::plan::{Plan, ServiceStep, SliceStep, plan};
+use koinon_network::services::plan::{CONFLICTS, Plan, ServiceStep, SliceStep, plan};
 use koinon_network::services::records::{Manager, Node as NodeRecord, Occupant, OwnSlice, SourceSlice};
 use koinon_network::services::render;
 use koinon_network::services::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
@@ -43,6 +43,7 @@ pub(crate) struct Place {
 pub(crate) struct World {
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) resolved: Resolved,
+    pub(crate) dns: Dns,
     pub(crate) locality: Locality,
     pub(crate) version: u64,
     pub(crate) writes: usize,
@@ -78,7 +79,7 @@ impl World {
                 .map(|(key, one)| (key.name.clone(), Arc::new(OwnSlice::fold(one).unwrap())))
                 .collect(),
             resolved: self.resolved.clone(),
-            dns: Dns::Nowhere,
+            dns: self.dns.clone(),
             unsupported: Default::default(),
             locality: self.locality,
         }
@@ -162,8 +163,19 @@ impl World {
                 made.metadata.resource_version = Some(version.to_string());
                 assert!(place.generated.insert(key.clone(), made).is_none());
             }
-            Some(ServiceStep::Update { uid, shape, .. }) => {
+            Some(ServiceStep::Update { uid, shape, annotations, .. }) => {
                 let mut after = render::service(key, shape);
+                // As a merge does it: what nobody speaks of stays.
+                let before = place.generated[key].metadata.annotations.clone().unwrap_or_default();
+                let ours = after.metadata.annotations.get_or_insert_default();
+                let others = before.into_iter().filter(|(key, _)| key != CONFLICTS);
+                others.for_each(|(key, value)| drop(ours.entry(key).or_insert(value)));
+                for (key, value) in annotations {
+                    match value {
+                        Some(value) => drop(ours.insert(key.clone(), value.clone())),
+                        None => drop(ours.remove(key)),
+                    }
+                }
                 after.metadata.uid = Some(uid.clone());
                 after.metadata.resource_version = Some(version.to_string());
                 place.generated.insert(key.clone(), after);

@@ -8,10 +8,12 @@ use koinon_fleet::ClusterId;
 
 use super::record::{Foreign, Machine, MachineService};
 use crate::services::address::is_label;
+use crate::services::endpoints::once;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
-use crate::services::plan::{SliceStep, settle};
+use crate::services::plan::SliceStep;
 use crate::services::records::OwnSlice;
+use crate::services::slices::settle;
 use crate::services::words::word;
 
 /// What a plan looks at.
@@ -106,7 +108,7 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
         return MachinePlan { service: Some(remake), ..MachinePlan::default() };
     }
     let wanted = slices(here, key, &ports, input);
-    let steps = settle(key, &ours.uid, &input.slices, wanted, |_| None);
+    let steps = settle(key, &ours.uid, &input.slices, wanted, |_, _| None);
     let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
         uid: ours.uid.clone(),
         version: ours.version.clone(),
@@ -165,8 +167,7 @@ fn slices(
     }
     let mut slices = BTreeMap::new();
     for (family, mut endpoints) in families {
-        endpoints.sort();
-        endpoints.dedup_by(|one, other| one.address == other.address);
+        once(&mut endpoints);
         for (path, endpoints) in pack(endpoints) {
             let name = format!("{}-{}", key.name, short(&["machines", family.as_str(), &path]));
             let service = Kind::VirtualMachine.as_str().to_owned();
@@ -191,5 +192,33 @@ fn endpoint(name: &Key, machine: &Machine, address: &str) -> Endpoint {
         zone: None,
         node: None,
         home: Some(Arc::new(Home { target: Some(target), hints: None })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::model::Address;
+
+    #[test]
+    fn an_address_that_two_machines_say_is_ready_if_one_of_them_is() {
+        let here = ClusterId::new("a").unwrap();
+        let key = Key::new("ns", "web");
+        let machine = |ready| Machine {
+            uid: "u".into(),
+            asks: Default::default(),
+            external: vec![Address::ip("198.51.100.7").unwrap()],
+            internal: Vec::new(),
+            ready,
+            flaws: Vec::new(),
+        };
+        let named = |name: &str, ready| (Key::new("ns", name), Arc::new(machine(ready)));
+        let machines = vec![named("stopped", false), named("runs", true), named("was", false)];
+        let input = Input { machines, ..Input::default() };
+        let slices = slices(&here, &key, &[], &input);
+        let endpoints: Vec<_> = slices.values().flat_map(|slice| &slice.endpoints).collect();
+        assert_eq!(endpoints.len(), 1);
+        assert_eq!(endpoints[0].hostname.as_deref(), Some("runs"));
+        assert!(endpoints[0].conditions.is_ready());
     }
 }

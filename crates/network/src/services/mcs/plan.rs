@@ -15,9 +15,10 @@ use super::said::{conditions, conflict, export};
 use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere, judged};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::packing::short;
-use crate::services::plan::{SliceStep, settle as settle_slices, slices};
+use crate::services::plan::SliceStep;
 use crate::services::ports::{self, Decided};
 use crate::services::records::{OwnSlice, Shape, SourceSlice};
+use crate::services::slices::{settle as settle_slices, slices};
 use crate::services::view::{Cluster, Member, Stance};
 
 /// One cluster's export.
@@ -264,7 +265,9 @@ fn settle(
     });
     let reached: Vec<Reached> = reached.collect();
     let wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
-    settle_slices(&behind, &derived.uid, &input.slices, wanted, |origin| input.unknown.get(origin).copied())
+    settle_slices(&behind, &derived.uid, &input.slices, wanted, |_, slice| {
+        input.unknown.get(slice.cluster.as_ref()?).copied()
+    })
 }
 
 /// An exported Service is reached by its pods, whatever its type.
