@@ -156,7 +156,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 Dns::Nowhere => published.dns.changes(key, None, &targets()),
                 Dns::Under(suffix) => published.dns.changes(key, Some(suffix), &targets()),
             };
-            if published.shape != shape || !annotations.is_empty() {
+            if published.shape != shape || !published.labelled || !annotations.is_empty() {
                 let (uid, version) = (published.uid.clone(), published.version.clone());
                 let renames = renames(&published.shape, &shape);
                 plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });

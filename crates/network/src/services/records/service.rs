@@ -46,6 +46,8 @@ pub struct Published {
     pub version: String,
     /// Whether it is on its way out.
     pub going: bool,
+    /// Whether its label says that it is ours. Tools that call everything theirs write over it.
+    pub labelled: bool,
     pub shape: Shape,
     pub dns: external_dns::Found,
 }
@@ -78,11 +80,14 @@ impl Record for Occupant {
         let metadata = &service.metadata;
         let spec = service.spec.clone().unwrap_or_default();
         let is_marked = service.annotations().contains_key(FEDERATED_SERVICE);
-        if is_marked && service.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER) {
+        let labelled = service.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER);
+        // A marker alone may be a copy; one that the server saw us write is none.
+        if is_marked && (labelled || is_written_by_us(metadata, FEDERATED_SERVICE)) {
             let published = Published {
                 uid: service.uid().unwrap_or_default(),
                 version: service.resource_version().unwrap_or_default(),
                 going: metadata.deletion_timestamp.is_some(),
+                labelled,
                 shape: shape(service, &spec),
                 dns: external_dns::Found::read(service.annotations(), EXTERNAL_DNS_WRITTEN),
             };
@@ -101,6 +106,15 @@ impl Record for Occupant {
             None => plain,
         }
     }
+}
+
+/// Whether it was us who wrote an annotation of this very object, as its server remembers.
+fn is_written_by_us(metadata: &ObjectMeta, annotation: &str) -> bool {
+    let field = format!("f:{annotation}");
+    metadata.managed_fields.iter().flatten().any(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:metadata"]["f:annotations"]);
+        entry.manager.as_deref() == Some(MANAGER) && fields.is_some_and(|fields| !fields[&field].is_null())
+    })
 }
 
 fn joining(service: &Service, spec: &ServiceSpec, asked: Asked) -> Joining {
