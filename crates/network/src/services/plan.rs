@@ -161,7 +161,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 let renames = renames(&published.shape, &shape);
                 plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
-            let unanswered = unanswered(key, clusters, &members, &reached);
+            let unanswered = unanswered(key, &members, &reached);
             let wanted = slices(key, &members, reached);
             let fate = fate(clusters, used, unanswered);
             plan.slices = settle(key, &published.uid, &site.slices, wanted, fate);
@@ -193,8 +193,7 @@ impl Plan {
 
 /// All members that are known, the oldest first; who came at the same second is told apart by name.
 fn by_age(clusters: &Clusters) -> Vec<&Member> {
-    let mut members: Vec<&Member> =
-        clusters.values().filter(|one| one.known).flat_map(|one| &one.members).collect();
+    let mut members: Vec<&Member> = clusters.values().flat_map(|one| &one.members).collect();
     members.sort_by(|one, other| {
         (one.joining.created, &one.source).cmp(&(other.joining.created, &other.source))
     });
@@ -308,7 +307,7 @@ fn reach(
         }
         let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
         let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
-        endpoints::judged(&mut reached.groups, cluster.stance);
+        endpoints::judged(&mut reached.groups, member.stance);
         reached
     });
     (reached.collect(), used)
@@ -321,7 +320,7 @@ fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Sit
     let mut is_all = clusters.values().all(|one| one.known || one.stance != Stance::Keep);
     for (member, names) in members.iter().zip(names) {
         let Some(cluster) = clusters.get(&member.source.cluster) else { continue };
-        if cluster.stance != Stance::Keep {
+        if member.stance != Stance::Keep {
             continue;
         }
         let reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);

@@ -10,7 +10,7 @@ use super::model::{Family, Slice, Source};
 use super::packing::{pack, short};
 use super::plan::SliceStep;
 use super::records::{OwnSlice, digest};
-use super::view::{Clusters, Member, Stance};
+use super::view::{Member, Stance};
 
 /// The EndpointSlices that should be there, by name.
 pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
@@ -31,19 +31,13 @@ pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> B
 }
 
 /// The names of slices of which it is not known yet what should be in them, and what becomes of them until it is.
-pub(super) fn unanswered(
-    key: &Key,
-    clusters: &Clusters,
-    members: &[&Member],
-    reached: &[Reached],
-) -> BTreeMap<String, Stance> {
+pub(super) fn unanswered(key: &Key, members: &[&Member], reached: &[Reached]) -> BTreeMap<String, Stance> {
     let mut names = BTreeMap::new();
     for (member, reached) in members.iter().zip(reached) {
         let of_member = of_member(&member.source);
-        let stance = clusters.get(&member.source.cluster).map(|one| one.stance).unwrap_or_default();
         for (part, family) in &reached.unanswered {
             // What one name leads to is never so much that it is divided.
-            names.insert(name(key, &of_member, part, *family, ""), stance);
+            names.insert(name(key, &of_member, part, *family, ""), member.stance);
         }
     }
     names

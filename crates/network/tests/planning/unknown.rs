@@ -212,3 +212,29 @@ fn external_dns_keeps_its_targets_while_somebody_or_a_name_is_not_known() {
     world.at("c").stance = Stance::Drop;
     assert_eq!(target(&mut world), "203.0.113.2,203.0.113.5");
 }
+
+#[test]
+fn who_is_known_in_part_brings_what_is_known_and_loses_nothing_of_the_rest() {
+    let mut world = seen();
+    let native = json!({
+        "metadata": {"namespace": "ns1", "name": "cloud", "annotations": {GLOBAL: "foo"}, "uid": "u"},
+        "spec": {"ports": [{"name": "http", "port": 80}]},
+        "status": {"networkInterfaces": [{"ips": [{"addressType": "ExternalIP", "address": "203.0.113.77"}]}]},
+    });
+    world.at("cluster1").natives.push(serde_json::from_value(native).unwrap());
+    let before = world.shown("seen", &foo());
+    assert!(before.contains("cluster1 IPv4 http:80 -> 203.0.113.77"), "{before}");
+    world.at("cluster1").half_known = true;
+    assert!(world.plan("seen", &foo()).is_settled(), "{:#?}", world.plan("seen", &foo()));
+    // A pod that comes is used, although what else joins there is not known.
+    world.at("cluster1").slices.clear();
+    world.at("cluster1").slice("http:8080", "10.1.0.9");
+    let after = world.shown("seen", &foo());
+    assert!(after.contains("cluster1 IPv4 http:8080 -> 10.1.0.9\n"), "{after}");
+    assert!(after.contains("cluster1 IPv4 http:80 -> 203.0.113.77"), "{after}");
+    // A Service that goes may have been all there is: what came from there stays until that is known.
+    world.at("cluster1").services.clear();
+    assert_eq!(world.shown("seen", &foo()), after);
+    world.at("cluster1").half_known = false;
+    assert!(!world.shown("seen", &foo()).contains("10.1.0.9"));
+}

@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) nodes: Vec<Node>,
     pub(crate) natives: Vec<NativeService>,
     pub(crate) unknown: bool,
+    /// Whether its Services are known, but not what else joins there.
+    pub(crate) half_known: bool,
     pub(crate) stance: Stance,
     /// Namespaces that are not there.
     pub(crate) lacks: Vec<String>,
@@ -169,7 +171,9 @@ impl World {
                 let before = place.generated[key].metadata.annotations.clone().unwrap_or_default();
                 let ours = after.metadata.annotations.get_or_insert_default();
                 let others = before.into_iter().filter(|(key, _)| key != CONFLICTS);
-                others.for_each(|(key, value)| drop(ours.entry(key).or_insert(value)));
+                for (key, value) in others {
+                    ours.entry(key).or_insert(value);
+                }
                 for (key, value) in annotations {
                     match value {
                         Some(value) => drop(ours.insert(key.clone(), value.clone())),
@@ -243,7 +247,7 @@ impl Place {
             });
             let mut slices: Vec<_> = slices.filter(|(_, slice)| slice.service == own.name).collect();
             slices.sort_by(|one, other| one.0.cmp(&other.0));
-            members.push(Member { source: source(Kind::Service, own), joining, slices });
+            members.push(Member { source: source(Kind::Service, own), joining, slices, stance: self.stance });
         }
         for native in &self.natives {
             let Some(joining) = Joining::fold(native) else { continue };
@@ -251,6 +255,7 @@ impl Place {
                 source: source(Kind::NativeService, Key::of(native)),
                 joining: Arc::new(joining),
                 slices: Vec::new(),
+                stance: self.stance,
             });
         }
         members.retain(|member| member.joining.joins.contains(key));
@@ -259,8 +264,11 @@ impl Place {
             .iter()
             .map(|node| (node.metadata.name.clone().unwrap(), Arc::new(NodeRecord::fold(node).unwrap())));
         // Nobody who is not known is looked at.
-        let members = if self.unknown { Vec::new() } else { members };
-        Cluster { known: !self.unknown, stance: self.stance, members, nodes: Arc::new(nodes.collect()) }
+        members.retain(|member| {
+            !self.unknown && !(self.half_known && member.source.kind == Kind::NativeService)
+        });
+        let known = !self.unknown && !self.half_known;
+        Cluster { known, stance: self.stance, members, nodes: Arc::new(nodes.collect()) }
     }
 
     /// A Service with this spec, annotated so.

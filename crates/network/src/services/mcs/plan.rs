@@ -254,13 +254,13 @@ fn settle(
 ) -> Vec<SliceStep> {
     let behind = derived_key(key);
     let members: Vec<Member> = exporters.iter().map(|(one, offer)| member(key, one, offer)).collect();
-    let reached = members.iter().zip(&decided.names).zip(exporters).map(|((member, names), (one, _))| {
+    let reached = members.iter().zip(&decided.names).map(|(member, names)| {
         let names: Names = names.iter().map(|(own, name)| (own.clone(), vec![name.clone()])).collect();
         if &member.source.cluster == here {
             return at_home(member, &names);
         }
         let mut reached = from_elsewhere(member, &Cluster::default(), &names, &Resolved::new());
-        judged(&mut reached.groups, one.stance);
+        judged(&mut reached.groups, member.stance);
         reached
     });
     let reached: Vec<Reached> = reached.collect();
@@ -284,5 +284,5 @@ fn member(key: &Key, exporter: &Exporter, offer: &Offer) -> Member {
         said: None,
     };
     let source = Source { cluster: exporter.cluster.clone(), kind: Kind::Service, key: key.clone() };
-    Member { source, joining: Arc::new(joining), slices: exporter.slices.clone() }
+    Member { source, joining: Arc::new(joining), slices: exporter.slices.clone(), stance: exporter.stance }
 }
