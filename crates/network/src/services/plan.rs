@@ -15,7 +15,7 @@ use super::ports::{self, Decided};
 use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort};
 use super::slices::{settle, slices, unanswered};
 use super::telling::{self, Notice};
-use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
+use super::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
 pub const CONFLICTS: &str = "koinon.dev/conflicts";
@@ -83,7 +83,9 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     if !site.namespace {
         return Plan::waits(format!("the namespace {} is not here", key.namespace));
     }
-    if clusters.get(here).is_some_and(|one| !one.known) {
+    // With members of its own that are known, others that are not change nothing for the rest of the world.
+    let is_own = |one: &Cluster| !one.members.is_empty() && site.locality == Locality::Strict;
+    if clusters.get(here).is_some_and(|one| !one.known && !is_own(one)) {
         // It may have a member of its own, which is then the only one that counts.
         return Plan::waits("whether there is a member here is not known".into());
     }
@@ -93,7 +95,11 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         Some(Occupant::Ours(published)) => Some(&**published),
         Some(Occupant::Member(joining)) if joining.joins.contains(key) => {
             // It is reached under the name of the federated Service already, by its own endpoints.
-            return Plan { why: "a member of that name stands in for it".into(), ..remove(None, site) };
+            return Plan {
+                notices: telling::stand_in(here, key, &members, &decide(&members, None)),
+                why: "a member of that name stands in for it".into(),
+                ..remove(None, site)
+            };
         }
         Some(Occupant::Member(_) | Occupant::Plain { .. }) if !members.is_empty() => {
             return Plan {
@@ -114,7 +120,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 // What came from who is known is known to be over.
                 slices: ours
                     .map(|published| {
-                        let fate = fate(clusters, Use::All, BTreeMap::new());
+                        let fate = fate(here, clusters, Use::All, BTreeMap::new());
                         settle(key, &published.uid, &site.slices, BTreeMap::new(), fate)
                     })
                     .unwrap_or_default(),
@@ -163,7 +169,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
             }
             let unanswered = unanswered(key, &members, &reached);
             let wanted = slices(key, &members, reached);
-            let fate = fate(clusters, used, unanswered);
+            let fate = fate(here, clusters, used, unanswered);
             plan.slices = settle(key, &published.uid, &site.slices, wanted, fate);
         }
     }
@@ -337,6 +343,7 @@ fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Sit
 /// What becomes of slices that nobody wants: of those that came from a cluster of which nothing is known, and of those for
 /// which an answer is missing still.
 fn fate(
+    here: &ClusterId,
     clusters: &Clusters,
     used: Use,
     unanswered: BTreeMap<String, Stance>,
@@ -345,8 +352,9 @@ fn fate(
         if let Some(stance) = unanswered.get(name) {
             return Some(*stance);
         }
-        let origin = clusters.get(slice.cluster.as_ref()?)?;
-        (!origin.known && used == Use::All).then_some(origin.stance)
+        let origin = slice.cluster.as_ref()?;
+        let is_used = used == Use::All || origin == here;
+        clusters.get(origin).filter(|origin| !origin.known && is_used).map(|origin| origin.stance)
     }
 }
 

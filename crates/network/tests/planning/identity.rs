@@ -103,6 +103,26 @@ fn n31_a_member_of_the_very_name_stands_in() {
 }
 
 #[test]
+fn n31_beside_a_stand_in_everybody_is_told_what_does_not_work() {
+    let mut world = World::new(&["a", "b"]);
+    let web = Key::new("shop", "web");
+    world
+        .at("a")
+        .service("shop/web", &[(NAMESPACED, "web")], typed("ClusterIP"))
+        .aged(1)
+        .slice("http:8080", "10.1.0.1");
+    world.at("a").service("shop/more", &[(NAMESPACED, "web")], typed("ClusterIP")).aged(3);
+    assert_eq!(world.told("a", &web), ["StoodInFor Service shop/more"]);
+    let other = json!({"type": "ClusterIP", "ports": [{"name": "http", "port": 8080}]});
+    world.at("b").service("shop/web", &[(NAMESPACED, "web")], other).aged(0);
+    assert_eq!(
+        world.told("a", &web),
+        ["PortConflict Service shop/more", "StoodInFor Service shop/more", "PortConflict Service shop/web"]
+    );
+    assert_eq!(world.told("b", &web), ["PortConflict Service shop/web"]);
+}
+
+#[test]
 fn a_label_that_somebody_writes_over_is_written_again_and_nothing_goes() {
     let mut world = example();
     world.settle_all(&foo());

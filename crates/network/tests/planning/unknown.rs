@@ -224,6 +224,7 @@ fn who_is_known_in_part_brings_what_is_known_and_loses_nothing_of_the_rest() {
     world.at("cluster1").natives.push(serde_json::from_value(native).unwrap());
     let before = world.shown("seen", &foo());
     assert!(before.contains("cluster1 IPv4 http:80 -> 203.0.113.77"), "{before}");
+    world.settle_all(&foo());
     world.at("cluster1").half_known = true;
     assert!(world.plan("seen", &foo()).is_settled(), "{:#?}", world.plan("seen", &foo()));
     // A pod that comes is used, although what else joins there is not known.
@@ -232,9 +233,13 @@ fn who_is_known_in_part_brings_what_is_known_and_loses_nothing_of_the_rest() {
     let after = world.shown("seen", &foo());
     assert!(after.contains("cluster1 IPv4 http:8080 -> 10.1.0.9\n"), "{after}");
     assert!(after.contains("cluster1 IPv4 http:80 -> 203.0.113.77"), "{after}");
+    // At home it is the same.
+    let at_home = world.shown("cluster1", &foo());
+    assert!(at_home.contains("10.1.0.9") && at_home.contains("203.0.113.77"), "{at_home}");
     // A Service that goes may have been all there is: what came from there stays until that is known.
     world.at("cluster1").services.clear();
     assert_eq!(world.shown("seen", &foo()), after);
+    assert!(world.plan("cluster1", &foo()).is_settled(), "at home others may be the only ones");
     world.at("cluster1").half_known = false;
     assert!(!world.shown("seen", &foo()).contains("10.1.0.9"));
 }
