@@ -180,7 +180,8 @@ pub fn derived_patch(uid: &str, version: &str, shape: &Shape) -> Value {
     for never in ["selector", "externalIPs"] {
         spec[never] = Value::Null;
     }
-    json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": spec})
+    let metadata = json!({"uid": uid, "resourceVersion": version, "labels": {MANAGED_BY: MANAGER}});
+    json!({"metadata": metadata, "spec": spec})
 }
 
 /// A generated EndpointSlice; `over` is the one that it replaces.

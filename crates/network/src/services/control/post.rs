@@ -95,6 +95,8 @@ pub(super) struct At {
     pub(super) derived: Arc<Index<Derived>>,
     /// Which import a Service stands behind.
     pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
+    /// Names of such Services that somebody else's have.
+    pub(super) taken: Mutex<BTreeSet<Key>>,
     /// Values of `trafficDistribution` that the member that is led does not take.
     pub(super) unsupported: Mutex<BTreeSet<String>>,
     /// Federated Services of which all is known, with members here that say how they stand.
@@ -197,6 +199,7 @@ impl At {
             imports,
             derived,
             derived_names: Mutex::default(),
+            taken: Mutex::default(),
             unsupported: Mutex::default(),
             seen_clearly: Mutex::default(),
             inbox,

@@ -80,9 +80,8 @@ impl Record for Occupant {
         let metadata = &service.metadata;
         let spec = service.spec.clone().unwrap_or_default();
         let is_marked = service.annotations().contains_key(FEDERATED_SERVICE);
-        let labelled = service.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER);
-        // A marker alone may be a copy; one that the server saw us write is none.
-        if is_marked && (labelled || is_written_by_us(metadata, FEDERATED_SERVICE)) {
+        let labelled = is_labelled(metadata);
+        if is_marked && is_made_by_us(metadata, FEDERATED_SERVICE) {
             let published = Published {
                 uid: service.uid().unwrap_or_default(),
                 version: service.resource_version().unwrap_or_default(),
@@ -108,13 +107,19 @@ impl Record for Occupant {
     }
 }
 
-/// Whether it was us who wrote an annotation of this very object, as its server remembers.
-fn is_written_by_us(metadata: &ObjectMeta, annotation: &str) -> bool {
-    let field = format!("f:{annotation}");
-    metadata.managed_fields.iter().flatten().any(|entry| {
+/// Whether we made an object that has this marker. The marker alone may be a copy; one that the server saw us write on this very
+/// object is none.
+pub(crate) fn is_made_by_us(metadata: &ObjectMeta, marker: &str) -> bool {
+    let field = format!("f:{marker}");
+    let is_written = metadata.managed_fields.iter().flatten().any(|entry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:metadata"]["f:annotations"]);
         entry.manager.as_deref() == Some(MANAGER) && fields.is_some_and(|fields| !fields[&field].is_null())
-    })
+    });
+    is_labelled(metadata) || is_written
+}
+
+fn is_labelled(metadata: &ObjectMeta) -> bool {
+    metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|one| one == MANAGER)
 }
 
 fn joining(service: &Service, spec: &ServiceSpec, asked: Asked) -> Joining {
