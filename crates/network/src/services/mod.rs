@@ -37,5 +37,5 @@ mod words;
 pub use control::{Options, Origins, Resolve, Services};
 pub use machines::Prefer;
 pub use metrics::Metrics;
-pub use report::{Endpoints, Seen, report};
+pub use report::{Endpoints, Seen, joins, native_joins, report};
 pub use view::{Locality, Stale, Stance};
