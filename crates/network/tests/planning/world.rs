@@ -265,7 +265,8 @@ impl Place {
             .map(|node| (node.metadata.name.clone().unwrap(), Arc::new(NodeRecord::fold(node).unwrap())));
         // Nobody who is not known is looked at.
         members.retain(|member| {
-            !self.unknown && !(self.half_known && member.source.kind == Kind::NativeService)
+            let is_seen = member.source.kind == Kind::Service || !self.half_known;
+            is_seen && !self.unknown
         });
         let known = !self.unknown && !self.half_known;
         Cluster { known, stance: self.stance, members, nodes: Arc::new(nodes.collect()) }

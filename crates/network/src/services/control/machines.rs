@@ -8,6 +8,7 @@ use koinon_control::queue::Next;
 use koinon_fleet::Knowledge;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use serde_json::Value;
 
 use super::act::{Error, only, post_params};
 use super::post::{At, Job};
@@ -32,10 +33,6 @@ impl At {
         }
         let input = self.machine_input(key);
         let plan = plan(here, key, &input);
-        let is_made = input.ours.as_ref().is_some_and(|ours| !ours.going) && plan.service.is_none();
-        if plan.is_taken || input.machines.is_empty() || is_made {
-            self.remaking.lock().remove(key);
-        }
         let mut undone = Undone::default();
         if !plan.is_settled() {
             undone = self.act_on_slices(key, Manager::Machines, &plan.slices).await;
@@ -68,7 +65,6 @@ impl At {
             prefer: self.options.prefer,
             machines: machines.collect(),
             ours: self.machine_services.get(here.as_str(), key),
-            foreign: self.remaking.lock().get(key).cloned(),
             taken: self.sources.services.get(here.as_str(), key).is_some(),
             slices: self.own_slices(key, Manager::Machines),
         }
@@ -92,27 +88,32 @@ impl At {
         let api: Api<Service> = client.namespaced(&key.namespace);
         self.may_write()?;
         let after = match step {
-            MachineStep::Create { ports, foreign } => {
-                let service = render::machine_service(key, ports, foreign);
+            MachineStep::Create { ports } => {
+                let service = render::machine_service(key, ports);
                 let made = client.call(api.create(&post_params(), &service)).await;
                 self.outcome(Written::Service, || format!("to create the Service {key}"), made)?
             }
             MachineStep::Update { uid, version, ports } => {
-                let patch = Patch::Merge(render::machine_service_patch(uid, version, ports));
-                let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-                let after = client.call(api.patch(&key.name, &params, &patch)).await;
-                self.outcome(Written::Service, || format!("to change the Service {key}"), after)?
+                self.patch_machines(key, render::machine_service_patch(uid, version, ports)).await?
             }
-            MachineStep::Remake { uid, version, foreign } => {
-                // Kept before it goes: whether it is gone may not be heard.
-                self.remaking.lock().insert(key.clone(), foreign.clone());
-                return self.delete_machines(key, uid, version).await;
+            MachineStep::Vacate { uid, version } => {
+                self.patch_machines(key, render::machine_service_vacated(uid, version)).await?
+            }
+            MachineStep::Occupy { uid, version, ports } => {
+                self.patch_machines(key, render::machine_service_occupied(uid, version, ports)).await?
             }
             MachineStep::Delete { uid, version } => return self.delete_machines(key, uid, version).await,
         };
         self.sources.services.learn(here, &after);
         self.machine_services.learn(here, &after);
         Ok(())
+    }
+
+    async fn patch_machines(&self, key: &Key, patch: Value) -> Result<Service, Error> {
+        let api: Api<Service> = self.post.client().namespaced(&key.namespace);
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let after = self.post.client().call(api.patch(&key.name, &params, &Patch::Merge(patch))).await;
+        self.outcome(Written::Service, || format!("to change the Service {key}"), after)
     }
 
     async fn delete_machines(&self, key: &Key, uid: &str, version: &str) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::record::{Foreign, Machine, MachineService};
+use super::record::{Machine, MachineService};
 use crate::services::address::is_label;
 use crate::services::endpoints::once;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
@@ -25,8 +25,6 @@ pub struct Input {
     pub machines: Vec<(Key, Arc<Machine>)>,
     /// The Service, if we made it.
     pub ours: Option<Arc<MachineService>>,
-    /// What others wrote on the Service that is being made anew.
-    pub foreign: Option<Arc<Foreign>>,
     /// Whether there is a Service of that name at all.
     pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
@@ -56,18 +54,22 @@ pub struct MachinePlan {
 pub enum MachineStep {
     Create {
         ports: Vec<(String, Protocol, u16)>,
-        foreign: Arc<Foreign>,
     },
     Update {
         uid: String,
         version: String,
         ports: Vec<(String, Protocol, u16)>,
     },
-    /// It goes, to be made anew with all that others wrote on it.
-    Remake {
+    /// It gives up its address, or that it has none, and stands for a name that leads nowhere until it has what it should.
+    Vacate {
         uid: String,
         version: String,
-        foreign: Arc<Foreign>,
+    },
+    /// It gets an address, or none, after that.
+    Occupy {
+        uid: String,
+        version: String,
+        ports: Vec<(String, Protocol, u16)>,
     },
     Delete {
         uid: String,
@@ -92,28 +94,24 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
     }
     let ports = ports(key, input);
     let Some(ours) = ours else {
-        let foreign = input.foreign.clone().unwrap_or_default();
-        return MachinePlan {
-            service: Some(MachineStep::Create { ports, foreign }),
-            ..MachinePlan::default()
-        };
+        return MachinePlan { service: Some(MachineStep::Create { ports }), ..MachinePlan::default() };
     };
     if ours.going {
         return MachinePlan::default();
     }
-    // Whether a Service has an address cannot be changed: it is made anew.
+    let (uid, version) = (ours.uid.clone(), ours.version.clone());
+    if ours.between {
+        let occupy = MachineStep::Occupy { uid, version, ports };
+        return MachinePlan { service: Some(occupy), ..MachinePlan::default() };
+    }
     if ours.headless != ports.is_empty() {
-        let (uid, version) = (ours.uid.clone(), ours.version.clone());
-        let remake = MachineStep::Remake { uid, version, foreign: ours.foreign.clone() };
-        return MachinePlan { service: Some(remake), ..MachinePlan::default() };
+        let vacate = MachineStep::Vacate { uid, version };
+        return MachinePlan { service: Some(vacate), ..MachinePlan::default() };
     }
     let wanted = slices(here, key, &ports, input);
     let steps = settle(key, &ours.uid, &input.slices, wanted, |_, _| None);
-    let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
-        uid: ours.uid.clone(),
-        version: ours.version.clone(),
-        ports,
-    });
+    let service =
+        (ours.ports != ports || ours.selects).then_some(MachineStep::Update { uid, version, ports });
     MachinePlan { service, slices: steps, is_taken: false }
 }
 

@@ -13,6 +13,7 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::services::address::{is_label_value, is_qualified, shown};
+use crate::services::machines::is_between;
 use crate::services::model::{Flaw, Port};
 use crate::services::records::{Shape, affinity, created, service_ports, shape};
 
@@ -134,7 +135,7 @@ impl Record for Offer {
         }
         let spec = service.spec.as_ref()?;
         let kind = match (spec.type_.as_deref(), spec.cluster_ip.as_deref()) {
-            (Some("ExternalName"), _) => Type::External,
+            (Some("ExternalName"), _) if !is_between(service) => Type::External,
             (_, Some("None")) => Type::Headless,
             _ => Type::ClusterSetIp,
         };

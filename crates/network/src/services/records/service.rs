@@ -14,6 +14,7 @@ use kube::ResourceExt as _;
 use crate::services::address::{is_label, is_qualified, shown};
 use crate::services::external_dns;
 use crate::services::joining::Asked;
+use crate::services::machines::is_between;
 use crate::services::model::{Address, Flaw, Ingress, Joining, Nodes, Port as ModelPort, Protocol, Reach};
 use crate::services::plan::CONFLICTS;
 use crate::services::standing::STANDING;
@@ -94,9 +95,9 @@ impl Record for Occupant {
         }
         let (uid, said) = (service.uid().unwrap_or_default(), said(service));
         let plain = Some(Occupant::Plain { uid, speaks: said.is_some() });
+        let is_external = spec.type_.as_deref() == Some("ExternalName") && !is_between(service);
         // What is federated is never a member, or it would feed itself; what goes is none any more.
-        if is_marked || metadata.deletion_timestamp.is_some() || spec.type_.as_deref() == Some("ExternalName")
-        {
+        if is_marked || metadata.deletion_timestamp.is_some() || is_external {
             return plain;
         }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
