@@ -133,6 +133,11 @@ pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)]) -> Service 
     read(object)
 }
 
+/// The merge patch that says again that a Service is ours, if it is still this very one.
+pub fn labelled(uid: &str, version: &str) -> Value {
+    json!({"metadata": {"uid": uid, "resourceVersion": version, "labels": {MANAGED_BY: MANAGER}}})
+}
+
 /// The merge patch by which such a Service gives up its address, or that it has none, if it is still this very one.
 pub fn machine_service_vacated(uid: &str, version: &str) -> Value {
     json!({

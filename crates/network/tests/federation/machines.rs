@@ -159,6 +159,23 @@ async fn a_users_service_is_not_taken_over_for_machines() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_calls_a_service_of_machines_its_own_takes_no_endpoint_away() {
+    let world = world().await;
+    machine(&world["c2"], "vm1", "web:80", "10.7.0.1").await;
+    until(&world, "address [\"80\"] vm1=10.7.0.1").await;
+    world.rest().await;
+    let before = world.log.writes().len();
+    let theirs = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "argocd"}}});
+    world["c2"].patch(WEB, theirs).await;
+    world.rest().await;
+    let labels = world["c2"].get(WEB).await.unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels["app.kubernetes.io/managed-by"], "koinon");
+    let writes = world.log.writes();
+    assert_eq!(writes[before..].len(), 1, "{:#?}", &writes[before..]);
+    assert_eq!(shown(&world["c2"]).await, "address [\"80\"] vm1=10.7.0.1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fresh_leader_that_has_not_seen_the_machines_yet_takes_no_name_back() {
     let mut world = world().await;
     world.stop("c1").await;

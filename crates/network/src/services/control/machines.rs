@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::Service;
 use koinon_api::names::MANAGER;
+use koinon_api::names::network::VM_SERVICE;
 use koinon_control::Key;
 use koinon_control::events::Weight;
 use koinon_control::queue::Next;
 use koinon_fleet::Knowledge;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use super::act::{Error, only, post_params};
@@ -16,7 +17,7 @@ use super::undone::Undone;
 use crate::services::machines::{Input, MachineStep, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
-use crate::services::records::{Manager, Occupant};
+use crate::services::records::{Manager, Occupant, is_made_by_us};
 use crate::services::render;
 use crate::services::telling::Notice;
 
@@ -31,7 +32,17 @@ impl At {
         if !is_known {
             return Next::Done;
         }
-        let input = self.machine_input(key);
+        let mut input = self.machine_input(key);
+        if input.ours.is_none() && input.taken && !input.slices.is_empty() {
+            // What has endpoints of ours may be ours, with a label that somebody wrote over.
+            match self.take_back_machines(key).await {
+                Ok(()) => input = self.machine_input(key),
+                Err(error) => {
+                    tracing::debug!(%here, %key, %error, "whose Service it is cannot be told");
+                    return Next::Retry;
+                }
+            }
+        }
         let plan = plan(here, key, &input);
         let mut undone = Undone::default();
         if !plan.is_settled() {
@@ -105,6 +116,24 @@ impl At {
             MachineStep::Delete { uid, version } => return self.delete_machines(key, uid, version).await,
         };
         self.sources.services.learn(here, &after);
+        self.machine_services.learn(here, &after);
+        Ok(())
+    }
+
+    /// Looks past the watch, which finds by label, whether a Service is ours after all.
+    async fn take_back_machines(&self, key: &Key) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
+        let api: Api<Service> = client.namespaced(&key.namespace);
+        let there = client.call(api.get_opt(&key.name)).await;
+        let there = self.outcome(Written::Service, || format!("to read the Service {key}"), there)?;
+        let Some(there) = there.filter(|there| {
+            there.annotations().contains_key(VM_SERVICE) && is_made_by_us(&there.metadata, VM_SERVICE)
+        }) else {
+            return Ok(());
+        };
+        self.may_write()?;
+        let (uid, version) = (there.uid().unwrap_or_default(), there.resource_version().unwrap_or_default());
+        let after = self.patch_machines(key, render::labelled(&uid, &version)).await?;
         self.machine_services.learn(here, &after);
         Ok(())
     }
