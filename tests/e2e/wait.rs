@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tokio::time::Instant;
 
 /// Longer than anything takes on a busy machine: running out of it means that it never comes.
 const LONG: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// For so long something has to stay as it is, where it is not to change at all. Conformance suites look for as long.
+const WHILE: Duration = Duration::from_secs(5);
 
 /// What was found when looking.
 pub(crate) enum Look<T> {
@@ -34,4 +37,19 @@ pub(crate) async fn until<T>(
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Looks again and again for a while, and fails as soon as it is not as it should be.
+pub(crate) async fn throughout(
+    what: &str,
+    look: impl AsyncFn() -> anyhow::Result<Look<()>>,
+) -> anyhow::Result<()> {
+    let end = Instant::now() + WHILE;
+    while Instant::now() < end {
+        match look().await.with_context(|| format!("while {what}"))? {
+            Look::Found(()) => tokio::time::sleep(PAUSE).await,
+            Look::NotYet(state) => bail!("it did not stay so that {what}: {state}"),
+        }
+    }
+    Ok(())
 }

@@ -106,6 +106,8 @@ pub mod network {
     pub const MCS_SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
     /// Annotation on a Service that stands behind a ServiceImport: its name.
     pub const SERVICE_IMPORT: &str = "koinon.dev/service-import";
+    /// Annotation on a ServiceImport: which of its labels and annotations came from exports, so that those can be taken back.
+    pub const EXPORTED: &str = "koinon.dev/exported";
     /// Who manages the EndpointSlices of imports.
     pub const IMPORT_SLICES_MANAGER: &str = "import.koinon.dev";
     /// Annotation on a federated Service: what we told ExternalDNS, so that a value by hand is told from ours.

@@ -32,7 +32,7 @@ pub(super) struct Policies {
 }
 
 pub(super) async fn gather(scope: &Scope<'_>) -> anyhow::Result<Policies> {
-    let Answers { known, unknown } = ask_all(scope, "policies", ask).await?;
+    let Answers { known, unknown, .. } = ask_all(scope, "policies", ask).await?;
     let mut known: BTreeMap<ClusterId, Option<survey::Member>> =
         known.into_iter().map(|(name, member)| (name, Some(member))).collect();
     known.extend(unknown.keys().map(|name| (name.clone(), None)));

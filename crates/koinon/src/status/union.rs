@@ -21,8 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What members say, and why others do not.
 pub(super) struct Answers<T> {
+    /// The cluster that is asked, and whether it knows of others.
+    pub(super) here: ClusterId,
+    pub(super) sees: Sees,
     pub(super) known: BTreeMap<ClusterId, T>,
     pub(super) unknown: BTreeMap<ClusterId, String>,
+}
+
+/// Of whom a cluster knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sees {
+    /// A supervisor, of all members.
+    All,
+    /// A child, of nobody else.
+    Itself,
 }
 
 /// Asks all members. `what` is what spans them, in the plural.
@@ -32,7 +44,8 @@ pub(super) async fn ask_all<T>(
     ask: impl AsyncFn(Arc<Member>) -> anyhow::Result<T>,
 ) -> anyhow::Result<Answers<T>> {
     let (id, formation) = formed(scope, what).await?;
-    let mut answers = Answers { known: BTreeMap::new(), unknown: BTreeMap::new() };
+    let sees = if matches!(formation.part, Part::Child(_)) { Sees::Itself } else { Sees::All };
+    let mut answers = Answers { here: id.clone(), sees, known: BTreeMap::new(), unknown: BTreeMap::new() };
     let mut wanted = BTreeMap::new();
     for (name, Entry { way, uid }) in formation.members {
         let link = match way {

@@ -11,8 +11,8 @@ use super::view::{Cluster, Member, Stance};
 /// More endpoints than this one member does not bring.
 const MOST: usize = 5000;
 
-/// What the names of load balancers lead to, as far as is known.
-pub type Resolved = BTreeMap<String, Vec<IpAddr>>;
+/// What the names of load balancers lead to; nothing while nobody has answered. A name that is not in it is not asked for.
+pub type Resolved = BTreeMap<String, Option<Vec<IpAddr>>>;
 
 /// What each port of a member is called in the federated Service: by its own name, and all the names it has there
 /// while it is being renamed.
@@ -33,6 +33,14 @@ pub struct Group {
 pub struct Reached {
     pub groups: Vec<Group>,
     pub flaws: Vec<Flaw>,
+    /// Parts of one family of which it is not known yet what is in them, or whether they are there.
+    pub unanswered: Vec<(String, Family)>,
+}
+
+impl From<Vec<Group>> for Reached {
+    fn from(groups: Vec<Group>) -> Reached {
+        Reached { groups, ..Reached::default() }
+    }
 }
 
 /// How a member is reached from another cluster.
@@ -42,22 +50,17 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
         Reach::Pods => Reached {
             groups: own(member, names, |endpoint| Endpoint { node: None, home: None, ..endpoint.clone() }),
             flaws: flaws_of_slices(member),
+            unanswered: Vec::new(),
         },
         Reach::Addresses(addresses) => {
             let ports = served(&joining.ports, names, |port| Some(port.port));
             let ready = is_ready(member);
             let endpoints = addresses.iter().map(|address| (address.clone(), plain(address, ready)));
-            Reached { groups: by_family("external", &ports, endpoints), flaws: Vec::new() }
+            by_family("external", &ports, endpoints).into()
         }
-        Reach::Native(addresses) => {
-            Reached { groups: native(addresses, &joining.ports, names), flaws: Vec::new() }
-        }
-        Reach::Nodes(which) => {
-            Reached { groups: through_nodes(*which, member, cluster, names), flaws: Vec::new() }
-        }
-        Reach::Balancer(ways) => {
-            Reached { groups: through_balancer(ways, member, names, resolved), flaws: Vec::new() }
-        }
+        Reach::Native(addresses) => native(addresses, &joining.ports, names).into(),
+        Reach::Nodes(which) => through_nodes(*which, member, cluster, names).into(),
+        Reach::Balancer(ways) => through_balancer(ways, member, names, resolved),
     };
     limit(&mut reached);
     reached
@@ -66,10 +69,8 @@ pub fn from_elsewhere(member: &Member, cluster: &Cluster, names: &Names, resolve
 /// How a member is reached in its own cluster: as it is, whatever its type.
 pub fn at_home(member: &Member, names: &Names) -> Reached {
     let mut reached = match &member.joining.reach {
-        Reach::Native(addresses) => {
-            Reached { groups: native(addresses, &member.joining.ports, names), flaws: Vec::new() }
-        }
-        _ => Reached { groups: own(member, names, Endpoint::clone), flaws: flaws_of_slices(member) },
+        Reach::Native(addresses) => native(addresses, &member.joining.ports, names).into(),
+        _ => Reached { flaws: flaws_of_slices(member), ..own(member, names, Endpoint::clone).into() },
     };
     limit(&mut reached);
     reached
@@ -147,24 +148,40 @@ fn through_nodes(which: Nodes, member: &Member, cluster: &Cluster, names: &Names
     by_family("nodes", &ports, endpoints)
 }
 
-fn through_balancer(ways: &[Ingress], member: &Member, names: &Names, resolved: &Resolved) -> Vec<Group> {
+fn through_balancer(ways: &[Ingress], member: &Member, names: &Names, resolved: &Resolved) -> Reached {
     let ready = is_ready(member);
     let mut by_ports: BTreeMap<Served, Vec<&Address>> = BTreeMap::new();
     for way in ways {
         by_ports.entry(way.ports.clone()).or_default().push(&way.address);
     }
-    let groups = by_ports.into_iter().flat_map(|(only, addresses)| {
+    let mut reached = Reached::default();
+    for (only, mut addresses) in by_ports {
         let serves =
             |port: &Port| only.as_ref().is_none_or(|only| only.contains(&(port.protocol, port.port)));
         let ports = served(&member.joining.ports, names, |port| serves(port).then_some(port.port));
-        // Most who forward traffic do not know names, so what they lead to is said as well.
-        let behind = addresses.iter().filter_map(|name| resolved.get(&*name.text)).flatten();
-        let behind: Vec<Address> = behind.filter_map(|ip| Address::ip(&ip.to_string()).ok()).collect();
-        let all = addresses.into_iter().cloned().chain(behind);
         let part = format!("balancer {only:?}");
-        by_family(&part, &ports, all.map(|address| (address.clone(), plain(&address, ready))))
-    });
-    groups.collect()
+        let said = addresses.iter().map(|address| ((*address).clone(), plain(address, ready)));
+        reached.groups.extend(by_family(&part, &ports, said));
+        addresses.sort();
+        addresses.dedup();
+        // Most who forward traffic do not know names, so what each leads to is said as well, apart from the others: as long
+        // as one has no answer, what was said of it stays, whatever the others lead to.
+        for name in addresses.into_iter().filter(|address| address.family == Family::Name) {
+            let part = format!("{part} by {}", name.text);
+            match resolved.get(&*name.text) {
+                Some(Some(ips)) => {
+                    let behind = ips.iter().filter_map(|ip| Address::ip(&ip.to_string()).ok());
+                    let behind = behind.map(|address| (address.clone(), plain(&address, ready)));
+                    reached.groups.extend(by_family(&part, &ports, behind));
+                }
+                Some(None) => {
+                    reached.unanswered.extend([Family::V4, Family::V6].map(|family| (part.clone(), family)));
+                }
+                None => {}
+            }
+        }
+    }
+    reached
 }
 
 /// The ports that a load balancer serves, where it says.
@@ -201,11 +218,20 @@ fn by_family(
         families.entry(address.family).or_default().push(endpoint);
     }
     let groups = families.into_iter().map(|(family, mut endpoints)| {
-        endpoints.sort();
-        endpoints.dedup_by(|one, other| one.address == other.address);
+        once(&mut endpoints);
         Group { part: part.to_owned(), family, ports: ports.to_vec(), endpoints }
     });
     groups.collect()
+}
+
+/// Each address once. Of several that have the same one that is ready stays: whoever leads there is as good as the others.
+pub(super) fn once(endpoints: &mut Vec<Endpoint>) {
+    let rank = |one: &Endpoint| !one.conditions.is_ready();
+    endpoints.sort_by(|one, other| {
+        let order = (&one.address, rank(one)).cmp(&(&other.address, rank(other)));
+        order.then_with(|| one.cmp(other))
+    });
+    endpoints.dedup_by(|one, other| one.address == other.address);
 }
 
 fn plain(address: &Address, ready: bool) -> Endpoint {

@@ -23,6 +23,14 @@ pub struct Found {
     written: BTreeMap<String, String>,
 }
 
+/// Addresses by which a federated Service is reached from outside every cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    All(Vec<String>),
+    /// These, and maybe others that are not known now: none that was told is taken back.
+    AtLeast(Vec<String>),
+}
+
 /// Changes of annotations: what each should be, or that it should go.
 pub type Changes = BTreeMap<String, Option<String>>;
 
@@ -41,11 +49,10 @@ impl Found {
     }
 
     /// What to change for a federated Service to be found under `suffix`; without one, what to take back.
-    pub fn changes(&self, key: &Key, suffix: Option<&str>, targets: &[String]) -> Changes {
+    pub fn changes(&self, key: &Key, suffix: Option<&str>, targets: &Targets) -> Changes {
         let manual = |key: &str| self.values.get(key).filter(|value| self.written.get(key) != Some(value));
         let mut wanted: BTreeMap<String, String> = BTreeMap::new();
         let has_manual_name = PREFIXES.iter().any(|prefix| manual(&format!("{prefix}hostname")).is_some());
-        let targets: Vec<&str> = targets.iter().take(MOST_TARGETS).map(String::as_str).collect();
         for prefix in PREFIXES {
             let (hostname, target) = (format!("{prefix}hostname"), format!("{prefix}target"));
             let by_hand = manual(&hostname).is_some();
@@ -53,8 +60,9 @@ impl Found {
             if let Some(suffix) = ours {
                 wanted.insert(hostname, name(key, suffix));
             }
-            if (by_hand || ours.is_some()) && !targets.is_empty() && manual(&target).is_none() {
-                wanted.insert(target, targets.join(","));
+            let addresses = self.addresses(targets, &target);
+            if (by_hand || ours.is_some()) && !addresses.is_empty() && manual(&target).is_none() {
+                wanted.insert(target, addresses);
             }
         }
         let mut changes = Changes::new();
@@ -73,6 +81,21 @@ impl Found {
             changes.insert(EXTERNAL_DNS_WRITTEN.to_owned(), text);
         }
         changes
+    }
+
+    /// What to tell as a target, with all that was told before where others may be out of sight.
+    fn addresses(&self, targets: &Targets, key: &str) -> String {
+        let told = || self.written.get(key).into_iter().flat_map(|told| told.split(','));
+        let mut addresses: Vec<&str> = match targets {
+            Targets::All(known) => known.iter().map(String::as_str).collect(),
+            Targets::AtLeast(known) => {
+                let new = known.iter().map(String::as_str).filter(|one| !told().any(|told| told == *one));
+                told().chain(new).collect()
+            }
+        };
+        addresses.truncate(MOST_TARGETS);
+        addresses.sort_unstable();
+        addresses.join(",")
     }
 }
 
@@ -93,15 +116,18 @@ mod tests {
 
     /// Applies changes until nothing changes any more, which must be at once.
     fn settle(annotations: &mut BTreeMap<String, String>, suffix: Option<&str>, targets: &[&str]) {
+        settle_to(annotations, suffix, &Targets::All(targets.iter().map(|text| text.to_string()).collect()));
+    }
+
+    fn settle_to(annotations: &mut BTreeMap<String, String>, suffix: Option<&str>, targets: &Targets) {
         let key = Key::new(NETWORK_NAMESPACE, "foo");
-        let targets: Vec<String> = targets.iter().map(|text| text.to_string()).collect();
-        for (key, value) in Found::read(annotations, EXTERNAL_DNS_WRITTEN).changes(&key, suffix, &targets) {
+        for (key, value) in Found::read(annotations, EXTERNAL_DNS_WRITTEN).changes(&key, suffix, targets) {
             match value {
                 Some(value) => drop(annotations.insert(key, value)),
                 None => drop(annotations.remove(&key)),
             }
         }
-        let again = Found::read(annotations, EXTERNAL_DNS_WRITTEN).changes(&key, suffix, &targets);
+        let again = Found::read(annotations, EXTERNAL_DNS_WRITTEN).changes(&key, suffix, targets);
         assert_eq!(again, Changes::new());
     }
 
@@ -133,6 +159,22 @@ mod tests {
         settle(&mut annotations, None, &[]);
         assert_eq!(annotations[&hostname], "by.hand.org");
         assert_eq!(annotations[&format!("{OLD}target")], "1.2.3.4");
+    }
+
+    #[test]
+    fn no_target_is_taken_back_while_others_may_be_out_of_sight() {
+        let (mut annotations, target) = (BTreeMap::new(), format!("{NEW}target"));
+        let at_least = |known: &[&str]| Targets::AtLeast(known.iter().map(|text| text.to_string()).collect());
+        settle(&mut annotations, Some("my-org.com"), &["10.0.0.1", "10.0.0.3"]);
+        settle_to(&mut annotations, Some("my-org.com"), &at_least(&["10.0.0.2", "10.0.0.3"]));
+        assert_eq!(annotations[&target], "10.0.0.1,10.0.0.2,10.0.0.3");
+        settle_to(&mut annotations, Some("my-org.com"), &at_least(&[]));
+        assert_eq!(annotations[&target], "10.0.0.1,10.0.0.2,10.0.0.3");
+        let many: Vec<String> = (0..MOST_TARGETS).map(|number| format!("10.0.0.{number:03}")).collect();
+        settle_to(&mut annotations, Some("my-org.com"), &Targets::AtLeast(many));
+        assert!(annotations[&target].contains("10.0.0.1,"), "what was told goes before what is new");
+        settle(&mut annotations, Some("my-org.com"), &["10.0.0.2"]);
+        assert_eq!(annotations[&target], "10.0.0.2");
     }
 
     #[test]

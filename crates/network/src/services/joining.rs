@@ -7,6 +7,7 @@ use koinon_api::names::network::{DOMAINS, GLOBAL, NAMESPACED};
 use koinon_control::Key;
 
 use super::address::{is_service_name, shown};
+use super::mcs::is_behind_an_import;
 use super::model::Flaw;
 
 /// What an object's annotations ask for.
@@ -25,7 +26,15 @@ impl Asked {
         for (scope, place) in [(GLOBAL, NETWORK_NAMESPACE), (NAMESPACED, namespace)] {
             let Some(value) = value(scope, annotations, &mut asked.flaws) else { continue };
             any = true;
-            if is_service_name(value) {
+            if is_behind_an_import(value) {
+                asked.flaws.push(Flaw {
+                    reason: "InvalidFederatedName",
+                    message: format!(
+                        "{} cannot be the name of a federated Service: names like it are kept for Services behind imports",
+                        shown(value)
+                    ),
+                });
+            } else if is_service_name(value) {
                 asked.joins.push(Key::new(place, value));
             } else {
                 asked.flaws.push(Flaw {
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn names_that_no_service_can_have_join_nothing() {
-        for name in ["", "Foo", "1foo", "a.b", "foo/bar", &"a".repeat(64)] {
+        for name in ["", "Foo", "1foo", "a.b", "foo/bar", &"a".repeat(64), "import-0123456789abcdef0123"] {
             let wanted = Some((String::new(), vec!["InvalidFederatedName"]));
             assert_eq!(read(&[("svc.federated.antreaplus.vmware.com", name)]), wanted, "{name}");
         }

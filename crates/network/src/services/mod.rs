@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
-//! - [`ports`], [`endpoints`] and [`packing`] decide on the parts, [`plan`] on the whole of one federated Service in one
+//! - [`ports`], [`endpoints`], [`packing`] and `slices` decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
 //! - [`telling`] words what users are told of it.
 //! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
@@ -28,6 +28,7 @@ pub mod ports;
 pub mod records;
 pub mod render;
 pub mod report;
+mod slices;
 pub mod standing;
 pub mod telling;
 pub mod view;
@@ -36,5 +37,5 @@ mod words;
 pub use control::{Options, Origins, Resolve, Services};
 pub use machines::Prefer;
 pub use metrics::Metrics;
-pub use report::{Endpoints, Seen, report};
+pub use report::{Endpoints, Seen, joins, native_joins, report};
 pub use view::{Locality, Stale, Stance};

@@ -4,19 +4,18 @@
 //! the same. Only for who is not known does what is there already count, because not to know is not to have none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::endpoints::{self, Group, Names, Reached};
-use super::external_dns::Changes;
+use super::endpoints::{self, Names, Reached};
+use super::external_dns::{Changes, Targets};
 use super::model::{Family, Reach, Slice, Source};
-use super::packing::{pack, short};
 use super::ports::{self, Decided};
-use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort, digest};
+use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort};
+use super::slices::{settle, slices, unanswered};
 use super::telling::{self, Notice};
-use super::view::{Clusters, Dns, Locality, Member, Site, Stance};
+use super::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
 pub const CONFLICTS: &str = "koinon.dev/conflicts";
@@ -84,7 +83,9 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     if !site.namespace {
         return Plan::waits(format!("the namespace {} is not here", key.namespace));
     }
-    if clusters.get(here).is_some_and(|one| !one.known) {
+    // With members of its own that are known, others that are not change nothing for the rest of the world.
+    let is_own = |one: &Cluster| !one.members.is_empty() && site.locality == Locality::Strict;
+    if clusters.get(here).is_some_and(|one| !one.known && !is_own(one)) {
         // It may have a member of its own, which is then the only one that counts.
         return Plan::waits("whether there is a member here is not known".into());
     }
@@ -94,7 +95,11 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         Some(Occupant::Ours(published)) => Some(&**published),
         Some(Occupant::Member(joining)) if joining.joins.contains(key) => {
             // It is reached under the name of the federated Service already, by its own endpoints.
-            return Plan { why: "a member of that name stands in for it".into(), ..remove(None, site) };
+            return Plan {
+                notices: telling::stand_in(here, key, &members, &decide(&members, None)),
+                why: "a member of that name stands in for it".into(),
+                ..remove(None, site)
+            };
         }
         Some(Occupant::Member(_) | Occupant::Plain { .. }) if !members.is_empty() => {
             return Plan {
@@ -115,7 +120,7 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 // What came from who is known is known to be over.
                 slices: ours
                     .map(|published| {
-                        let fate = fate(clusters, Use::All);
+                        let fate = fate(here, clusters, Use::All, BTreeMap::new());
                         settle(key, &published.uid, &site.slices, BTreeMap::new(), fate)
                     })
                     .unwrap_or_default(),
@@ -157,13 +162,15 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
                 Dns::Nowhere => published.dns.changes(key, None, &targets()),
                 Dns::Under(suffix) => published.dns.changes(key, Some(suffix), &targets()),
             };
-            if published.shape != shape || !annotations.is_empty() {
+            if published.shape != shape || !published.labelled || !annotations.is_empty() {
                 let (uid, version) = (published.uid.clone(), published.version.clone());
                 let renames = renames(&published.shape, &shape);
                 plan.service = Some(ServiceStep::Update { uid, version, shape, annotations, renames });
             }
+            let unanswered = unanswered(key, &members, &reached);
             let wanted = slices(key, &members, reached);
-            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate(clusters, used));
+            let fate = fate(here, clusters, used, unanswered);
+            plan.slices = settle(key, &published.uid, &site.slices, wanted, fate);
         }
     }
     plan
@@ -192,8 +199,7 @@ impl Plan {
 
 /// All members that are known, the oldest first; who came at the same second is told apart by name.
 fn by_age(clusters: &Clusters) -> Vec<&Member> {
-    let mut members: Vec<&Member> =
-        clusters.values().filter(|one| one.known).flat_map(|one| &one.members).collect();
+    let mut members: Vec<&Member> = clusters.values().flat_map(|one| &one.members).collect();
     members.sort_by(|one, other| {
         (one.joining.created, &one.source).cmp(&(other.joining.created, &other.source))
     });
@@ -307,86 +313,48 @@ fn reach(
         }
         let Some(cluster) = clusters.get(&member.source.cluster) else { return Reached::default() };
         let mut reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
-        endpoints::judged(&mut reached.groups, cluster.stance);
+        endpoints::judged(&mut reached.groups, member.stance);
         reached
     });
     (reached.collect(), used)
 }
 
 /// Addresses by which the federated Service is reached from outside every cluster.
-fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Site) -> Vec<String> {
+fn targets(clusters: &Clusters, members: &[&Member], names: &[Names], site: &Site) -> Targets {
     let mut targets = BTreeSet::new();
+    // Who is not known may have some, and so may a name that nobody has answered for.
+    let mut is_all = clusters.values().all(|one| one.known || one.stance != Stance::Keep);
     for (member, names) in members.iter().zip(names) {
         let Some(cluster) = clusters.get(&member.source.cluster) else { continue };
-        if cluster.stance != Stance::Keep {
+        if member.stance != Stance::Keep {
             continue;
         }
         let reached = endpoints::from_elsewhere(member, cluster, names, &site.resolved);
+        is_all &= reached.unanswered.is_empty();
         for group in reached.groups.iter().filter(|group| group.family != Family::Name) {
             let ready = group.endpoints.iter().filter(|one| one.conditions.is_ready());
             targets.extend(ready.map(|one| one.address.to_string()));
         }
     }
-    targets.into_iter().collect()
+    let targets = targets.into_iter().collect();
+    if is_all { Targets::All(targets) } else { Targets::AtLeast(targets) }
 }
 
-/// The EndpointSlices that should be there, by name.
-pub(super) fn slices(key: &Key, members: &[&Member], reached: Vec<Reached>) -> BTreeMap<String, Slice> {
-    let mut slices = BTreeMap::new();
-    for (member, reached) in members.iter().zip(reached) {
-        let source = &member.source;
-        let of_member =
-            short(&[source.cluster.as_str(), source.kind.as_str(), &source.key.namespace, &source.key.name]);
-        for Group { part, family, ports, endpoints } in reached.groups {
-            for (path, endpoints) in pack(endpoints) {
-                let name = format!("{}-{}", key.name, short(&[&of_member, &part, family.as_str(), &path]));
-                let service = format!("{} {}", source.kind.as_str(), source.key);
-                let (cluster, ports) = (source.cluster.clone(), ports.clone());
-                slices.insert(name.clone(), Slice { name, cluster, service, family, ports, endpoints });
-            }
+/// What becomes of slices that nobody wants: of those that came from a cluster of which nothing is known, and of those for
+/// which an answer is missing still.
+fn fate(
+    here: &ClusterId,
+    clusters: &Clusters,
+    used: Use,
+    unanswered: BTreeMap<String, Stance>,
+) -> impl Fn(&str, &OwnSlice) -> Option<Stance> {
+    move |name, slice| {
+        if let Some(stance) = unanswered.get(name) {
+            return Some(*stance);
         }
-    }
-    slices
-}
-
-/// The steps from the slices that are there to those that should be. `fate` says what becomes of those that came from a
-/// cluster of which nothing is known.
-pub(super) fn settle(
-    key: &Key,
-    owner: &str,
-    there: &BTreeMap<String, Arc<OwnSlice>>,
-    mut wanted: BTreeMap<String, Slice>,
-    fate: impl Fn(&ClusterId) -> Option<Stance>,
-) -> Vec<SliceStep> {
-    let mut steps = Vec::new();
-    let mut leftover = Vec::new();
-    for (name, slice) in there {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match wanted.remove(name) {
-            Some(wanted) if slice.digest == digest(&key.name, owner, &wanted) => {}
-            Some(slice) => steps.push(SliceStep::Update { slice, owner: owner.to_owned(), uid, version }),
-            None => leftover.push((name, slice)),
-        }
-    }
-    steps.extend(wanted.into_values().map(|slice| SliceStep::Create { slice, owner: owner.to_owned() }));
-    for (name, slice) in leftover {
-        let (uid, version) = (slice.uid.clone(), slice.version.clone());
-        match slice.cluster.as_ref().and_then(&fate) {
-            // Where it came from is not known: it may well be as it should.
-            Some(Stance::Keep) => {}
-            Some(Stance::Drain) if !slice.has_ready => {}
-            Some(Stance::Drain) => steps.push(SliceStep::Drain { name: name.clone(), uid, version }),
-            Some(Stance::Drop) | None => steps.push(SliceStep::Delete { name: name.clone(), uid, version }),
-        }
-    }
-    steps
-}
-
-/// What becomes of endpoints that came from a cluster of which nothing is known.
-fn fate(clusters: &Clusters, used: Use) -> impl Fn(&ClusterId) -> Option<Stance> {
-    move |origin| {
-        let origin = clusters.get(origin)?;
-        (!origin.known && used == Use::All).then_some(origin.stance)
+        let origin = slice.cluster.as_ref()?;
+        let is_used = used == Use::All || origin == here;
+        clusters.get(origin).filter(|origin| !origin.known && is_used).map(|origin| origin.stance)
     }
 }
 

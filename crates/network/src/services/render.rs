@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::address::is_label_value;
 use super::external_dns::Changes;
-use super::machines::Foreign;
+use super::machines::BETWEEN;
 use super::model::{Endpoint, Protocol, Slice, SlicePort};
 use super::packing::short;
 use super::plan::CONFLICTS;
@@ -116,22 +116,46 @@ fn without_nulls(mut object: Value) -> Value {
 }
 
 /// A Service of virtual machines that is not there yet. Without ports it has no address of its own either.
-pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)], foreign: &Foreign) -> Service {
+pub fn machine_service(key: &Key, ports: &[(String, Protocol, u16)]) -> Service {
     let mut spec = json!({"type": "ClusterIP", "ports": machine_ports(ports)});
     if ports.is_empty() {
         spec = json!({"type": "ClusterIP", "clusterIP": "None"});
     }
-    let (mut labels, mut annotations) = (json!(foreign.labels), json!(foreign.annotations));
-    labels[MANAGED_BY] = json!(MANAGER);
-    annotations[VM_SERVICE] = json!("true");
     let object = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
-            "namespace": key.namespace, "name": key.name, "labels": labels, "annotations": annotations,
+            "namespace": key.namespace, "name": key.name,
+            "labels": {MANAGED_BY: MANAGER},
+            "annotations": {VM_SERVICE: "true"},
         },
         "spec": spec,
     });
     read(object)
+}
+
+/// The merge patch that says again that a Service is ours, if it is still this very one.
+pub fn labelled(uid: &str, version: &str) -> Value {
+    json!({"metadata": {"uid": uid, "resourceVersion": version, "labels": {MANAGED_BY: MANAGER}}})
+}
+
+/// The merge patch by which such a Service gives up its address, or that it has none, if it is still this very one.
+pub fn machine_service_vacated(uid: &str, version: &str) -> Value {
+    json!({
+        "metadata": {"uid": uid, "resourceVersion": version},
+        "spec": {"type": "ExternalName", "externalName": BETWEEN},
+    })
+}
+
+/// The merge patch that gives it an address, or none, after that.
+pub fn machine_service_occupied(uid: &str, version: &str, ports: &[(String, Protocol, u16)]) -> Value {
+    let mut patch = machine_service_patch(uid, version, ports);
+    patch["spec"]["type"] = json!("ClusterIP");
+    patch["spec"]["externalName"] = Value::Null;
+    if ports.is_empty() {
+        patch["spec"]["clusterIP"] = json!("None");
+        patch["spec"]["ports"] = Value::Null;
+    }
+    patch
 }
 
 /// The merge patch that gives such a Service its ports, if it is still this very one.
@@ -180,7 +204,8 @@ pub fn derived_patch(uid: &str, version: &str, shape: &Shape) -> Value {
     for never in ["selector", "externalIPs"] {
         spec[never] = Value::Null;
     }
-    json!({"metadata": {"uid": uid, "resourceVersion": version}, "spec": spec})
+    let metadata = json!({"uid": uid, "resourceVersion": version, "labels": {MANAGED_BY: MANAGER}});
+    json!({"metadata": metadata, "spec": spec})
 }
 
 /// A generated EndpointSlice; `over` is the one that it replaces.

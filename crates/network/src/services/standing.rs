@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub const STANDING: &str = "koinon.dev/Federated";
 
 /// What users are told, the worst first: the reason of the event, and status and reason of the condition.
-const TROUBLES: [(&str, &str, &str); 9] = [
+const TROUBLES: [(&str, &str, &str); 10] = [
     ("InvalidFederatedName", "False", "InvalidName"),
     ("TooManyMembers", "False", "TooManyMembers"),
     ("NameTaken", "False", "NameTaken"),
@@ -19,6 +19,8 @@ const TROUBLES: [(&str, &str, &str); 9] = [
     ("NoAddress", "False", "NoAddress"),
     ("LoadBalancerPending", "False", "LoadBalancerPending"),
     ("SliceNameTaken", "False", "NameTaken"),
+    // It takes part, but not in its own cluster.
+    ("StoodInFor", "True", "StoodInFor"),
     // It takes part, but for some of its ports.
     ("PortConflict", "True", "Conflict"),
 ];

@@ -84,6 +84,24 @@ pub(super) fn notices(
     notices
 }
 
+/// Tells members here of a federated Service for which one of them stands in, because it has its name: what it is like is
+/// decided by that one alone.
+pub(super) fn stand_in(here: &ClusterId, key: &Key, members: &[&Member], decided: &Decided) -> Vec<Notice> {
+    let conflicts = conflicts(members, decided);
+    let mut notices =
+        on_local(here, members, |_| (!conflicts.is_empty()).then(|| ("PortConflict", conflicts.join("; "))));
+    notices.extend(on_local(here, members, |member| {
+        let stands_in = member.source.kind == Kind::Service && &member.source.key == key;
+        let message = format!(
+            "the Service {key} joins the federated one of its own name and stands in for it here: in this cluster that name \
+             leads to its endpoints alone, and not to those of this Service; have both join another name"
+        );
+        (!stands_in).then_some(("StoodInFor", message))
+    }));
+    notices.sort();
+    notices
+}
+
 /// Tells everybody who wanted the name that somebody else has it.
 pub(super) fn taken(here: &ClusterId, key: &Key, members: &[&Member], site: &Site) -> Vec<Notice> {
     let message = format!(

@@ -16,10 +16,11 @@ pub type Clusters = BTreeMap<ClusterId, Cluster>;
 /// What is known of one cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
-    /// Whether its members are known. Who is not known may have some.
+    /// Whether all its members are known. Who is not known may have others.
     pub known: bool,
-    /// What becomes of its endpoints.
+    /// What becomes of endpoints that came from members that are not known.
     pub stance: Stance,
+    /// The members that are known.
     pub members: Vec<Member>,
     /// Its nodes, where they matter.
     pub nodes: Arc<Vec<(String, Arc<Node>)>>,
@@ -44,6 +45,8 @@ pub struct Member {
     pub joining: Arc<Joining>,
     /// Its EndpointSlices, by name.
     pub slices: Vec<(String, Arc<SourceSlice>)>,
+    /// What becomes of its endpoints elsewhere.
+    pub stance: Stance,
 }
 
 /// What there is in the cluster that a plan is made for.

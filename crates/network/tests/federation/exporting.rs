@@ -1,6 +1,8 @@
 //! The Multi-Cluster Services API: what its conformance suite asks for where no packets are needed.
 
 use koinon_api::mcs::crds;
+use koinon_control::Key;
+use koinon_network::services::mcs::derived_key;
 use serde_json::{Value, json};
 
 use crate::harness::World;
@@ -170,5 +172,69 @@ async fn headless_and_external_services_are_told_apart() {
     world["c1"].delete(&format!("{SERVICES}/hello")).await;
     until_condition(&world, "c1", "Valid", "False NoService").await;
     assert!(world["c3"].get(IMPORT).await.is_none());
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strangers_service_in_the_way_of_an_import_is_told_and_everything_else_goes_on() {
+    let world = world().await;
+    let behind = derived_key(&Key::new("demo", "hello")).name;
+    let mine = json!({"metadata": {"name": behind}, "spec": {"ports": [{"port": 1}]}});
+    world["c3"].create(SERVICES, mine).await;
+    export(&world, "c2", hello()).await;
+    for (cluster, wanted) in [("c1", "True Ready"), ("c2", "True Ready"), ("c3", "False NameTaken")] {
+        import(&world, cluster, wanted, |one| {
+            let said = &one["status"]["conditions"][0];
+            format!("{} {}", said["status"].as_str().unwrap_or(""), said["reason"].as_str().unwrap_or(""))
+                == wanted
+        })
+        .await;
+    }
+    let events = world["c3"].events("demo").await;
+    assert_eq!(events.iter().filter(|one| *one == "hello NameTaken").count(), 1, "{events:?}");
+    let path = format!("{SERVICES}/{behind}");
+    assert_eq!(world["c3"].get(&path).await.unwrap()["spec"]["ports"][0]["port"], 1, "it is not touched");
+    world["c3"].delete(&path).await;
+    import(&world, "c3", "an address", |one| one["spec"]["ips"].is_array()).await;
+    world.rest().await;
+    // One of ours that a tool calls its own is found again by what the server saw us write.
+    let before = world["c3"].get(&path).await.unwrap();
+    world["c3"]
+        .patch(&path, json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "argocd"}}}))
+        .await;
+    until(&world, "c3", &path, "our label", |one| {
+        one["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "koinon"
+    })
+    .await;
+    let after = world["c3"].get(&path).await.unwrap();
+    assert_eq!(
+        (&after["metadata"]["uid"], &after["spec"]["clusterIP"]),
+        (&before["metadata"]["uid"], &before["spec"]["clusterIP"])
+    );
+    import(&world, "c3", "ready again", |one| one["status"]["conditions"][0]["status"] == "True").await;
+    world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_exported_no_more_is_taken_back_from_imports() {
+    let world = world().await;
+    export(&world, "c2", hello()).await;
+    let path = format!("{EXPORTS}/hello");
+    let spec = json!({"exportedLabels": {"tier": "gold"}, "exportedAnnotations": {"example.com/note": "x"}});
+    world["c2"].patch(&path, json!({"spec": spec})).await;
+    import(&world, "c3", "what is exported", |one| {
+        one["metadata"]["labels"]["tier"] == "gold"
+            && one["metadata"]["annotations"]["example.com/note"] == "x"
+    })
+    .await;
+    world["c3"].patch(IMPORT, json!({"metadata": {"labels": {"mine": "stays"}}})).await;
+    let spec = json!({"exportedLabels": {"tier": null}, "exportedAnnotations": {"example.com/note": null}});
+    world["c2"].patch(&path, json!({"spec": spec})).await;
+    let import = import(&world, "c3", "nothing of it", |one| {
+        one["metadata"]["labels"].get("tier").is_none()
+            && one["metadata"]["annotations"].get("example.com/note").is_none()
+    })
+    .await;
+    assert_eq!(import["metadata"]["labels"]["mine"], "stays");
     world.rest().await;
 }

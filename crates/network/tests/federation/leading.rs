@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use koinon_network::services::{Stale, Stance};
 
 use crate::harness::World;
+use crate::wire::{Fault, How};
 use crate::world::foo;
 
 async fn three() -> World {
@@ -132,6 +133,40 @@ async fn stale_endpoints_go_after_a_while_where_that_was_asked_for() {
     world.isolate("c1", true);
     world.until_shown("c3", &foo(), BOTH).await;
     world.rest().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_nobody_there_uses_takes_no_endpoint_away_when_it_cannot_be_read() {
+    let mut world = three().await;
+    world.options.stale = Stale { stance: Stance::Drop, after: SignedDuration::from_secs(60) };
+    for supervisor in ["c1", "c2"] {
+        world.stop(supervisor).await;
+    }
+    world.start("c2").await;
+    world.until_shown("c3", &foo(), BOTH).await;
+    world.rest().await;
+    let how = How::Refused(403, "no more, says a policy");
+    world.faults.add(Fault { cluster: "c1", method: "GET", path: "/nativeservices", body: "", how });
+    // The watch breaks, and cannot be taken up again.
+    world.isolate("c1", false);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.isolate("c1", true);
+    world.rest().await;
+    assert_eq!(world["c3"].shown(&foo()).await, BOTH);
+    world["c1"].endpoints("ns/foo1", "10.1.0.4").await;
+    world.until_shown("c3", &foo(), "http:80 c1=10.1.0.4 c2=10.2.0.1").await;
+    // A fresh leader that never saw the kind uses what it sees, and lets nothing go that may be of what it does not.
+    world.kill("c2").await;
+    world.start("c2").await;
+    world.rest().await;
+    assert_eq!(world["c3"].shown(&foo()).await, "http:80 c1=10.1.0.4 c2=10.2.0.1");
+    world["c1"].endpoints("ns/foo1", "10.1.0.5").await;
+    world.until_shown("c3", &foo(), "http:80 c1=10.1.0.5 c2=10.2.0.1").await;
+    world["c1"].delete("/api/v1/namespaces/ns/services/foo1").await;
+    world.rest().await;
+    assert_eq!(world["c3"].shown(&foo()).await, "http:80 c1=10.1.0.5 c2=10.2.0.1");
+    world.faults.clear();
+    world.until_shown("c3", &foo(), "http:80 c2=10.2.0.1").await;
 }
 
 #[tokio::test(start_paused = true)]

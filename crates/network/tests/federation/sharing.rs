@@ -46,6 +46,25 @@ async fn the_seeds_example_is_found_in_every_cluster_and_comes_to_rest() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_calls_a_federated_service_its_own_is_told_otherwise_and_no_endpoint_goes() {
+    let world = example().await;
+    world.until_shown("c4", &foo(), ALL).await;
+    world.rest().await;
+    for value in [json!("argocd"), Value::Null] {
+        let before = world.log.writes().len();
+        world["c4"]
+            .patch(FOO, json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": value}}}))
+            .await;
+        world.rest().await;
+        let service = world["c4"].get(FOO).await.unwrap();
+        assert_eq!(service["metadata"]["labels"]["app.kubernetes.io/managed-by"], "koinon");
+        let writes = world.log.writes();
+        assert_eq!(writes[before..].len(), 1, "{:#?}", &writes[before..]);
+    }
+    assert_eq!(world["c4"].shown(&foo()).await, ALL);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_users_do_to_what_was_generated_is_undone_and_its_address_stays() {
     let world = example().await;
     world.until_shown("c4", &foo(), ALL).await;

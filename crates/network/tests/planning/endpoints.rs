@@ -78,6 +78,20 @@ fn n42_nodes_are_reached_at_node_ports_by_external_else_internal_address() {
 }
 
 #[test]
+fn an_address_that_two_nodes_say_is_ready_if_one_of_them_is() {
+    let mut world = two();
+    // One is what is left of a machine whose address another has by now.
+    world
+        .at("a")
+        .service("x/one", &JOINS, typed("NodePort"))
+        .slice("http:8080", "10.1.0.1@n1")
+        .node("n0!", "I172.21.0.6")
+        .node("n1", "I172.21.0.6")
+        .node("n2!", "I172.21.0.6");
+    assert_eq!(world.shown("b", &foo()), "http:80\na IPv4 http:30602 -> 172.21.0.6");
+}
+
+#[test]
 fn n42_with_a_local_policy_only_nodes_with_ready_pods_count() {
     let mut world = two();
     let mut spec = typed("NodePort");
@@ -122,7 +136,7 @@ fn n43_a_load_balancer_by_name_is_said_by_name_and_by_what_that_leads_to() {
         .slice("http:8080", "10.1.0.1");
     assert_eq!(world.shown("b", &foo()), "http:80\na FQDN http:80 -> lb.example.com");
     let leads_to = ["198.51.100.7", "2001:db8::7", "127.0.0.1"].map(|ip| ip.parse().unwrap());
-    world.resolved.insert("lb.example.com".into(), leads_to.to_vec());
+    world.resolved.insert("lb.example.com".into(), Some(leads_to.to_vec()));
     assert_eq!(
         world.shown("b", &foo()),
         "http:80\n\

@@ -103,6 +103,51 @@ fn n31_a_member_of_the_very_name_stands_in() {
 }
 
 #[test]
+fn n31_beside_a_stand_in_everybody_is_told_what_does_not_work() {
+    let mut world = World::new(&["a", "b"]);
+    let web = Key::new("shop", "web");
+    world
+        .at("a")
+        .service("shop/web", &[(NAMESPACED, "web")], typed("ClusterIP"))
+        .aged(1)
+        .slice("http:8080", "10.1.0.1");
+    world.at("a").service("shop/more", &[(NAMESPACED, "web")], typed("ClusterIP")).aged(3);
+    assert_eq!(world.told("a", &web), ["StoodInFor Service shop/more"]);
+    let other = json!({"type": "ClusterIP", "ports": [{"name": "http", "port": 8080}]});
+    world.at("b").service("shop/web", &[(NAMESPACED, "web")], other).aged(0);
+    assert_eq!(
+        world.told("a", &web),
+        ["PortConflict Service shop/more", "StoodInFor Service shop/more", "PortConflict Service shop/web"]
+    );
+    assert_eq!(world.told("b", &web), ["PortConflict Service shop/web"]);
+}
+
+#[test]
+fn a_label_that_somebody_writes_over_is_written_again_and_nothing_goes() {
+    let mut world = example();
+    world.settle_all(&foo());
+    let before = world.shown("cluster1", &foo());
+    let service = world.at("cluster1").generated.get_mut(&foo()).unwrap();
+    let managed = "app.kubernetes.io/managed-by".to_owned();
+    service.metadata.labels = Some([(managed.clone(), "argocd".to_owned())].into());
+    // With the marker alone it may be somebody's copy.
+    assert_eq!(world.plan("cluster1", &foo()).why, "the name is taken");
+    for (manager, is_ours) in [("kubectl", false), ("koinon", true)] {
+        let fields = json!({"f:metadata": {"f:annotations": {"f:fed-svc.antreaplus.vmware-tanzu.com": {}}}});
+        let entry = json!([{"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}]);
+        let service = world.at("cluster1").generated.get_mut(&foo()).unwrap();
+        service.metadata.managed_fields = serde_json::from_value(entry).unwrap();
+        let plan = world.plan("cluster1", &foo());
+        assert_eq!(plan.slices.is_empty(), is_ours, "{plan:#?}");
+    }
+    assert_eq!(world.shown("cluster1", &foo()), before);
+    assert_eq!(
+        world.places["cluster1"].generated[&foo()].metadata.labels.as_ref().unwrap()[&managed],
+        "koinon"
+    );
+}
+
+#[test]
 fn n32_what_was_generated_is_never_a_member() {
     let mut world = example();
     world.settle_all(&foo());

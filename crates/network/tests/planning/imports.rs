@@ -108,8 +108,16 @@ impl Here {
         }
         match plan.import {
             Some(ImportStep::Create { content } | ImportStep::Update { content, .. }) => {
-                let status = self.import.take().map(|import| import["status"].clone());
+                let here = self.import.take();
+                let status = here.as_ref().map(|import| import["status"].clone());
                 let mut import = content;
+                for field in ["labels", "annotations"] {
+                    // As a merge does it.
+                    let mut after =
+                        here.as_ref().map(|one| one["metadata"][field].clone()).unwrap_or_default();
+                    merge(&mut after, &import["metadata"][field]);
+                    import["metadata"][field] = after;
+                }
                 import["status"] = status.unwrap_or_default();
                 self.import = Some(import);
             }
@@ -144,6 +152,18 @@ impl Here {
     fn shown(&self) -> String {
         format!("{:#?} {:#?} {:#?}", self.import, self.derived, self.slices)
     }
+}
+
+/// Changes some keys; those that should be nothing go.
+fn merge(object: &mut Value, changes: &Value) {
+    let mut after = object.as_object().cloned().unwrap_or_default();
+    for (key, value) in changes.as_object().unwrap() {
+        match value {
+            Value::Null => drop(after.remove(key)),
+            value => drop(after.insert(key.clone(), value.clone())),
+        }
+    }
+    *object = Value::Object(after);
 }
 
 /// An export of this age by a cluster, with one endpoint.
@@ -308,4 +328,45 @@ fn an_import_says_whether_it_can_be_used_and_leaves_alone_what_others_say() {
     here.read_back();
     here.settle();
     assert_eq!(ready(&here), ["example.com/Seen=True", "Ready=False"]);
+}
+
+#[test]
+fn labels_that_no_export_has_any_more_go_and_those_of_others_stay() {
+    let mut here = Here::settled(vec![export("a", 1, json!({"tier": "gold", "team": "x"}), plain())]);
+    let labels = |here: &Here| here.import.as_ref().unwrap()["metadata"]["labels"].clone();
+    let ours = "app.kubernetes.io/managed-by";
+    assert_eq!(labels(&here), json!({"tier": "gold", "team": "x", ours: "koinon"}));
+    here.import.as_mut().unwrap()["metadata"]["labels"]["mine"] = json!("stays");
+    here.import.as_mut().unwrap()["metadata"]["annotations"]["mine"] = json!("stays");
+    here.read_back();
+    assert!(here.plan().is_settled(), "{:#?}", here.plan());
+    // Somebody who is not known may have said so.
+    here.input.exporters = vec![export("b", 2, json!({"tier": "lead"}), plain())];
+    here.input.unknown.insert(id("a"), Stance::Keep);
+    here.settle();
+    assert_eq!(labels(&here), json!({"tier": "gold", "team": "x", "mine": "stays", ours: "koinon"}));
+    here.input.unknown.clear();
+    here.settle();
+    assert_eq!(labels(&here), json!({"tier": "lead", "mine": "stays", ours: "koinon"}));
+    here.input.exporters = vec![export("b", 2, json!({ours: "me"}), plain())];
+    here.settle();
+    assert_eq!(labels(&here), json!({"mine": "stays", ours: "koinon"}));
+    assert_eq!(here.import.as_ref().unwrap()["metadata"]["annotations"], json!({"mine": "stays"}));
+}
+
+#[test]
+fn an_import_whose_place_is_taken_says_so() {
+    let mut here =
+        Here { input: Input { namespace: true, taken: true, ..Input::default() }, ..Here::default() };
+    here.input.exporters = vec![export("a", 1, json!({}), plain())];
+    for _ in 0..3 {
+        let plan = here.plan();
+        assert!(matches!(plan.derived, Some(DerivedStep::Create { .. })), "it is tried again");
+        here.apply(ImportPlan { derived: None, ..plan });
+    }
+    let said = &here.import.as_ref().unwrap()["status"]["conditions"][0];
+    assert_eq!(
+        (&said["type"], &said["status"], &said["reason"]),
+        (&json!("Ready"), &json!("False"), &json!("NameTaken"))
+    );
 }

@@ -10,7 +10,7 @@ use koinon_control::Key;
 use koinon_fleet::{ClusterId, Record};
 use koinon_network::services::endpoints::Resolved;
 use koinon_network::services::model::{Joining, Kind, Source};
-use koinon_network::services::plan::{Plan, ServiceStep, SliceStep, plan};
+use koinon_network::services::plan::{CONFLICTS, Plan, ServiceStep, SliceStep, plan};
 use koinon_network::services::records::{Manager, Node as NodeRecord, Occupant, OwnSlice, SourceSlice};
 use koinon_network::services::render;
 use koinon_network::services::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) nodes: Vec<Node>,
     pub(crate) natives: Vec<NativeService>,
     pub(crate) unknown: bool,
+    /// Whether its Services are known, but not what else joins there.
+    pub(crate) half_known: bool,
     pub(crate) stance: Stance,
     /// Namespaces that are not there.
     pub(crate) lacks: Vec<String>,
@@ -43,6 +45,7 @@ pub(crate) struct Place {
 pub(crate) struct World {
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) resolved: Resolved,
+    pub(crate) dns: Dns,
     pub(crate) locality: Locality,
     pub(crate) version: u64,
     pub(crate) writes: usize,
@@ -78,7 +81,7 @@ impl World {
                 .map(|(key, one)| (key.name.clone(), Arc::new(OwnSlice::fold(one).unwrap())))
                 .collect(),
             resolved: self.resolved.clone(),
-            dns: Dns::Nowhere,
+            dns: self.dns.clone(),
             unsupported: Default::default(),
             locality: self.locality,
         }
@@ -162,8 +165,21 @@ impl World {
                 made.metadata.resource_version = Some(version.to_string());
                 assert!(place.generated.insert(key.clone(), made).is_none());
             }
-            Some(ServiceStep::Update { uid, shape, .. }) => {
+            Some(ServiceStep::Update { uid, shape, annotations, .. }) => {
                 let mut after = render::service(key, shape);
+                // As a merge does it: what nobody speaks of stays.
+                let before = place.generated[key].metadata.annotations.clone().unwrap_or_default();
+                let ours = after.metadata.annotations.get_or_insert_default();
+                let others = before.into_iter().filter(|(key, _)| key != CONFLICTS);
+                for (key, value) in others {
+                    ours.entry(key).or_insert(value);
+                }
+                for (key, value) in annotations {
+                    match value {
+                        Some(value) => drop(ours.insert(key.clone(), value.clone())),
+                        None => drop(ours.remove(key)),
+                    }
+                }
                 after.metadata.uid = Some(uid.clone());
                 after.metadata.resource_version = Some(version.to_string());
                 place.generated.insert(key.clone(), after);
@@ -231,7 +247,7 @@ impl Place {
             });
             let mut slices: Vec<_> = slices.filter(|(_, slice)| slice.service == own.name).collect();
             slices.sort_by(|one, other| one.0.cmp(&other.0));
-            members.push(Member { source: source(Kind::Service, own), joining, slices });
+            members.push(Member { source: source(Kind::Service, own), joining, slices, stance: self.stance });
         }
         for native in &self.natives {
             let Some(joining) = Joining::fold(native) else { continue };
@@ -239,6 +255,7 @@ impl Place {
                 source: source(Kind::NativeService, Key::of(native)),
                 joining: Arc::new(joining),
                 slices: Vec::new(),
+                stance: self.stance,
             });
         }
         members.retain(|member| member.joining.joins.contains(key));
@@ -247,8 +264,12 @@ impl Place {
             .iter()
             .map(|node| (node.metadata.name.clone().unwrap(), Arc::new(NodeRecord::fold(node).unwrap())));
         // Nobody who is not known is looked at.
-        let members = if self.unknown { Vec::new() } else { members };
-        Cluster { known: !self.unknown, stance: self.stance, members, nodes: Arc::new(nodes.collect()) }
+        members.retain(|member| {
+            let is_seen = member.source.kind == Kind::Service || !self.half_known;
+            is_seen && !self.unknown
+        });
+        let known = !self.unknown && !self.half_known;
+        Cluster { known, stance: self.stance, members, nodes: Arc::new(nodes.collect()) }
     }
 
     /// A Service with this spec, annotated so.

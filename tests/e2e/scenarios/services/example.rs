@@ -35,9 +35,12 @@ pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
     let address = address(&union.sites[2]).await?;
     handled(&union.sites[2]).await?;
     anyhow::ensure!(self::address(&union.sites[2]).await? == address, "a change of it is no new one");
-    asked(&union.sites[2], ["yes", "yes"]).await?;
+    // A child uses all of them, and knows of nobody else.
+    let said = asked(&union.sites[2], [["?", "2/2"], ["?", "2/2"]]).await?;
+    anyhow::ensure!(said.contains("elsewhere is not known"), "{said}");
     // A supervisor knows of all of them, though its cluster uses its own alone.
-    asked(&union.sites[0], ["yes", "no"]).await?;
+    let said = asked(&union.sites[0], [["2/2", "2/2"], ["2/2", "no"]]).await?;
+    anyhow::ensure!(!said.contains("not known"), "{said}");
 
     // The leader of c is lost: the other follows, and what changes after that arrives.
     let leader = union.sites[2].leader().await?;
@@ -89,8 +92,8 @@ async fn handled(site: &Site) -> anyhow::Result<()> {
     until_used(site, &["a", "b"]).await
 }
 
-/// What `koinon status` says of it, and of one that there is not.
-async fn asked(site: &Site, used: [&str; 2]) -> anyhow::Result<()> {
+/// What `koinon status` says of it, and of one that there is not: of each member how many are ready, and how many are used here.
+async fn asked(site: &Site, used: [[&str; 2]; 2]) -> anyhow::Result<String> {
     let status = async |name: &str| {
         let mut command = tokio::process::Command::new(koinon());
         command
@@ -100,16 +103,16 @@ async fn asked(site: &Site, used: [&str; 2]) -> anyhow::Result<()> {
     };
     let said = String::from_utf8(status("foo").await?.stdout)?;
     anyhow::ensure!(said.contains("http 80/TCP"), "{said}");
-    for (cluster, member, used) in [("a", "ns1/foo1", used[0]), ("b", "ns2/foo2", used[1])] {
-        let row = [cluster, "Service", member, "2/2", used];
+    for (cluster, member, [ready, used]) in [("a", "ns1/foo1", used[0]), ("b", "ns2/foo2", used[1])] {
+        let row = [cluster, "Service", member, ready, used];
         let has_row = said.lines().any(|line| line.split_whitespace().eq(row));
         anyhow::ensure!(has_row, "{row:?} is missing in: {said}");
     }
     let missed = status("bar").await?;
-    let said = String::from_utf8(missed.stderr)?;
-    anyhow::ensure!(missed.status.code() == Some(1), "{said}");
-    anyhow::ensure!(said.contains("svc.global.federated"), "it says how a Service comes about: {said}");
-    Ok(())
+    let told = String::from_utf8(missed.stderr)?;
+    anyhow::ensure!(missed.status.code() == Some(1), "{told}");
+    anyhow::ensure!(told.contains("svc.global.federated"), "it says how a Service comes about: {told}");
+    Ok(said)
 }
 
 impl Home {

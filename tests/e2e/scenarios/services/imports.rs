@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, slice};
 use crate::union::SITES;
-use crate::wait::{Look, until};
+use crate::wait::{Look, throughout, until};
 use crate::world::{Room, World};
 
 const KINDS: [&str; 2] =
@@ -175,13 +175,15 @@ async fn headless(stage: &Stage) -> anyhow::Result<()> {
         .await?;
     }
     until_condition(stage.room("a"), "external", "Valid", "False").await?;
-    for cluster in SITES {
-        anyhow::ensure!(
-            import(stage.room(cluster), "external").await?.is_none(),
-            "it was imported in {cluster}"
-        );
-    }
-    Ok(())
+    throughout("an ExternalName is imported nowhere", async || {
+        for cluster in SITES {
+            if let Some(import) = import(stage.room(cluster), "external").await? {
+                return Ok(Look::NotYet(format!("in {cluster} there is {import}")));
+            }
+        }
+        Ok(Look::Found(()))
+    })
+    .await
 }
 
 /// Optional: only labels and annotations that the export names; the oldest's where they differ, and all are told.
@@ -259,13 +261,24 @@ async fn unexport(stage: &Stage) -> anyhow::Result<()> {
             })
             .await?;
         }
-        until_import(stage.room(cluster), "shared", "still there", |_| true).await?;
         until(&format!("{cluster} has no endpoints of plain"), async || {
             let left = slices(stage.room(cluster)).await?;
             Ok(if left.is_empty() { Look::Found(()) } else { Look::NotYet(format!("{left:?}")) })
         })
         .await?;
     }
+    // Another exports it still, and what is gone does not come back.
+    throughout("what is exported is imported, and nothing else", async || {
+        for cluster in SITES {
+            for (name, wanted) in [("shared", true), ("plain", false), ("headless", false)] {
+                if import(stage.room(cluster), name).await?.is_some() != wanted {
+                    return Ok(Look::NotYet(format!("{name} is imported in {cluster}: {}", !wanted)));
+                }
+            }
+        }
+        Ok(Look::Found(()))
+    })
+    .await?;
     for cluster in ["a", "b"] {
         stage.room(cluster).kubectl(&["delete", "serviceexports", "--all"]).await?;
     }

@@ -78,11 +78,8 @@ pub fn entity(
     resolved: &Resolved,
     side: Side,
 ) -> Option<Entity> {
-    if cluster.stance == Stance::Drop {
-        return None;
-    }
     let (mut addresses, mut ports) = (BTreeSet::<IpAddr>::new(), BTreeSet::new());
-    for member in &cluster.members {
+    for member in cluster.members.iter().filter(|member| member.stance != Stance::Drop) {
         let names = own_names(member);
         let reached = match side {
             Side::Home => at_home(member, &names),
@@ -253,6 +250,7 @@ mod tests {
             source: Source { cluster: id("a"), kind: Kind::Service, key: Key::new("n", name) },
             joining: Arc::new(joining),
             slices: vec![(format!("{name}-1"), Arc::new(slice))],
+            stance: Stance::Keep,
         }
     }
 
@@ -286,7 +284,8 @@ mod tests {
         );
         check(&cluster(vec![member("one", Reach::Pods, &[])]), Side::Elsewhere, &Value::Null);
         check(&cluster(Vec::new()), Side::Home, &Value::Null);
-        check(&Cluster { stance: Stance::Drop, ..two }, Side::Elsewhere, &Value::Null);
+        let gone = two.members.into_iter().map(|member| Member { stance: Stance::Drop, ..member });
+        check(&cluster(gone.collect()), Side::Elsewhere, &Value::Null);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(super) enum Error {
     Call { doing: String, source: member::Error },
     #[error("an EndpointSlice {0} is there already, and it is not ours: delete or rename it")]
     Foreign(Key),
+    #[error("a Service {0} is there already, and it is not ours: delete or rename it")]
+    ForeignService(Key),
 }
 
 impl Error {
@@ -38,7 +40,7 @@ impl Error {
         match self {
             Error::Fenced => false,
             Error::Call { source, .. } => source.class() == member::Class::Terminal,
-            Error::Foreign(_) => true,
+            Error::Foreign(_) | Error::ForeignService(_) => true,
         }
     }
 }

@@ -73,8 +73,11 @@ impl Books {
         }
         if !keys.is_empty() {
             self.joins.insert(source.clone(), joined);
-            self.list(&source, keys);
             concerned.moved.extend(self.sit(&source, created));
+            // One that comes after the first that does not count moves nobody, and counts no more than that one.
+            if self.counts(&source) {
+                self.list(&source, keys);
+            }
         }
         self.settle(&mut concerned);
         concerned
@@ -249,6 +252,8 @@ impl Books {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::services::model::Kind;
 
@@ -313,6 +318,42 @@ mod tests {
         books.join(source("three"), at(3), &[]);
         books.own(&a, &Key::new("ns", "s2"), None);
         assert!(books.quotas.is_empty() && books.members.is_empty() && books.slices.is_empty());
+    }
+
+    #[test]
+    fn who_comes_after_the_first_that_does_not_count_does_not_count_either() {
+        let mut books = Books::limited(Limits { members: 2, endpoints: 10 });
+        let f = &keys(&["f"])[0];
+        for (second, name) in (1..).zip(["one", "two", "three", "four", "five"]) {
+            books.join(source(name), Timestamp::from_second(second).unwrap(), &keys(&["f"]));
+        }
+        assert_eq!(books.members_of(f).collect::<Vec<_>>(), [&source("one"), &source("two")]);
+        assert_eq!(books.beyond(&source("one").cluster).count(), 3);
+        books.join(source("one"), Timestamp::from_second(1).unwrap(), &[]);
+        assert_eq!(books.members_of(f).collect::<Vec<_>>(), [&source("three"), &source("two")]);
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_those_that_count_are_members_whatever_came_before(
+            steps in proptest::collection::vec((0u8..8, 0i64..6, 0usize..40, 0u8..4), 1..60),
+        ) {
+            let limits = Limits { members: 3, endpoints: 60 };
+            let (mut books, a) = (Books::limited(limits), ClusterId::new("a").unwrap());
+            let f = &keys(&["f"])[0];
+            for (name, age, endpoints, what) in steps {
+                let (one, created) = (source(&format!("s{name}")), Timestamp::from_second(age).unwrap());
+                let slice = Key::new("ns", format!("slice{name}"));
+                match what {
+                    0 => drop(books.join(one, created, &[])),
+                    1 => drop(books.own(&a, &slice, Some((&one.key.name, endpoints)))),
+                    _ => drop(books.join(one, created, &keys(&["f"]))),
+                }
+                let counted: Vec<&Source> = books.joins.keys().filter(|one| books.counts(one)).collect();
+                prop_assert_eq!(books.members_of(f).collect::<Vec<_>>(), counted);
+                prop_assert!(books.members_of(f).count() <= limits.members);
+            }
+        }
     }
 
     #[test]

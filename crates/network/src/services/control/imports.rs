@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use koinon_api::mcs::{ServiceExport, ServiceImport};
 use koinon_api::names::MANAGER;
+use koinon_api::names::network::SERVICE_IMPORT;
 use koinon_control::Key;
 use koinon_control::queue::Next;
 use koinon_fleet::{Knowledge, MemberClient};
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use super::undone::Undone;
 use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
-use crate::services::records::Manager;
+use crate::services::records::{Manager, Shape, is_made_by_us};
 use crate::services::render;
 
 impl At {
@@ -46,6 +47,11 @@ impl At {
         let distribution = plan.derived.as_ref().and_then(DerivedStep::traffic_distribution);
         if self.learn_unsupported(&undone, distribution) {
             return Next::Retry;
+        }
+        // Known from now on: the import says so.
+        match undone.is_taken() {
+            true => drop(self.taken.lock().insert(derived_key(key))),
+            false => drop(self.taken.lock().remove(&derived_key(key))),
         }
         let uid = self.imports.get(here.as_str(), key).map(|import| import.uid.clone()).unwrap_or_default();
         self.tell(Job::Import(key.clone()), undone.told(Kind::ServiceImport, key, &uid));
@@ -79,6 +85,7 @@ impl At {
             namespace: sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
             import: self.imports.get(here.as_str(), key),
             derived: self.derived.get(here.as_str(), &derived_key(key)),
+            taken: self.taken.lock().contains(&derived_key(key)),
             slices: self.own_slices(&derived_key(key), Manager::Imports),
             unsupported: self.unsupported.lock().clone(),
             ..Input::default()
@@ -191,8 +198,12 @@ impl At {
             DerivedStep::Create { shape, headless } => {
                 self.may_write()?;
                 let service = render::derived_service(behind, &key.name, shape, *headless);
-                let made = client.call(api.create(&post_params(), &service)).await;
-                self.outcome(Written::Service, || format!("to create the Service {behind}"), made)?
+                match client.call(api.create(&post_params(), &service)).await {
+                    Err(error) if error.is_conflict() => self.take_back(key, behind, shape).await?,
+                    made => {
+                        self.outcome(Written::Service, || format!("to create the Service {behind}"), made)?
+                    }
+                }
             }
             DerivedStep::Update { uid, version, shape } => {
                 self.patch(&api, "Service", behind, render::derived_patch(uid, version, shape)).await?
@@ -207,6 +218,23 @@ impl At {
         };
         self.derived.learn(here, &after);
         Ok(())
+    }
+
+    /// There is a Service already: ours, off which somebody took the label by which it is found, or a stranger's, which stays.
+    async fn take_back(&self, key: &Key, behind: &Key, shape: &Shape) -> Result<Service, Error> {
+        let api: Api<Service> = self.post.client().namespaced(&behind.namespace);
+        let there = self.post.client().call(api.get(&behind.name)).await;
+        let there = self.outcome(Written::Service, || format!("to read the Service {behind}"), there)?;
+        let is_behind = there.annotations().get(SERVICE_IMPORT) == Some(&key.name);
+        if !is_behind || !is_made_by_us(&there.metadata, SERVICE_IMPORT) {
+            return Err(Error::ForeignService(behind.clone()));
+        }
+        if there.metadata.deletion_timestamp.is_some() {
+            // Another comes when it is gone.
+            return Ok(there);
+        }
+        let (uid, version) = (there.uid().unwrap_or_default(), there.resource_version().unwrap_or_default());
+        self.patch(&api, "Service", behind, render::derived_patch(&uid, &version, shape)).await
     }
 
     async fn patch<K>(&self, api: &Api<K>, kind: &str, key: &Key, patch: Value) -> Result<K, Error>

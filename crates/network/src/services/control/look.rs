@@ -8,10 +8,10 @@ use koinon_control::Key;
 use koinon_fleet::{ClusterId, Knowledge, Member as FleetMember, Phase};
 
 use super::sources::Sources;
-use crate::services::model::{Kind, Source};
+use crate::services::model::{Kind, Reach, Source};
 use crate::services::plan::needs_nodes;
 use crate::services::records::{Occupant, SourceSlice};
-use crate::services::view::{Cluster, Clusters, Member, Stale};
+use crate::services::view::{Cluster, Clusters, Member, Stale, Stance};
 
 /// The same as [`clusters`], for a post: what another post put together serves here too, but for the cluster itself, whose members
 /// may have said something since that concerns nobody else.
@@ -73,19 +73,30 @@ fn cluster(
     stale: &Stale,
 ) -> (Cluster, Option<Timestamp>) {
     let id = fleet_member.name();
-    let members: Vec<Member> = joined.into_iter().filter_map(|source| member(sources, key, source)).collect();
-    let nodes = needs_nodes(&members);
-    let knowledge = knowledge(sources, id, nodes);
     let now = sources.fleet.clock().now();
-    let (stance, again) = stale.judge(now, knowledge, || away_since(fleet_member));
-    let nodes = match nodes {
+    let judge = |knowledge| stale.judge(now, knowledge, || away_since(fleet_member));
+    // Whoever cannot be seen may be there.
+    let mut all = least_of([sources.services.knowledge(id.as_str()), sources.natives.knowledge(id.as_str())]);
+    let (mut members, mut due) = (Vec::new(), None);
+    for member in joined.into_iter().filter_map(|source| member(sources, key, source)) {
+        let knowledge = knowledge(sources, &member);
+        all = least_of([all, knowledge]);
+        if knowledge != Knowledge::Unknown {
+            let (stance, again) = judge(knowledge);
+            due = due.into_iter().chain(again).min();
+            members.push(Member { stance, ..member });
+        }
+    }
+    let nodes = match needs_nodes(&members) {
         true => {
             sources.nodes.of_member(id.as_str()).into_iter().map(|(key, node)| (key.name, node)).collect()
         }
         false => Vec::new(),
     };
-    let known = knowledge != Knowledge::Unknown;
-    (Cluster { known, stance, members, nodes: Arc::new(nodes) }, again)
+    let known = all != Knowledge::Unknown;
+    let (stance, again) = if known { (Stance::Keep, None) } else { judge(all) };
+    let due = due.into_iter().chain(again).min();
+    (Cluster { known, stance, members, nodes: Arc::new(nodes) }, due)
 }
 
 fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
@@ -106,7 +117,7 @@ fn member(sources: &Sources, key: &Key, source: Source) -> Option<Member> {
         Kind::Service => slices(sources, &source.cluster, &source.key),
         _ => Vec::new(),
     };
-    Some(Member { slices, joining, source })
+    Some(Member { slices, joining, source, stance: Stance::Keep })
 }
 
 /// The EndpointSlices of one Service, by name.
@@ -127,13 +138,17 @@ pub(super) fn slices(
     slices.collect()
 }
 
-/// How much is known of a cluster: as much as of what is known least.
-fn knowledge(sources: &Sources, id: &ClusterId, nodes: bool) -> Knowledge {
-    let id = id.as_str();
-    let nodes = nodes.then(|| sources.nodes.knowledge(id));
-    let others =
-        [sources.services.knowledge(id), sources.slices.knowledge(id), sources.natives.knowledge(id)];
-    least_of(others.into_iter().chain(nodes))
+/// How much is known of a member: as much as of what is known least of all that it is made of. What it has nothing to do with
+/// says nothing of it: a cluster that shows one kind no more is not away.
+fn knowledge(sources: &Sources, member: &Member) -> Knowledge {
+    let cluster = member.source.cluster.as_str();
+    if member.source.kind == Kind::NativeService {
+        return sources.natives.knowledge(cluster);
+    }
+    let nodes = matches!(member.joining.reach, Reach::Nodes(_)).then(|| sources.nodes.knowledge(cluster));
+    least_of(
+        [sources.services.knowledge(cluster), sources.slices.knowledge(cluster)].into_iter().chain(nodes),
+    )
 }
 
 /// As much as of what is known least.

@@ -2,12 +2,14 @@
 
 use k8s_openapi::api::core::v1::Service;
 use koinon_api::names::MANAGER;
+use koinon_api::names::network::VM_SERVICE;
 use koinon_control::Key;
 use koinon_control::events::Weight;
 use koinon_control::queue::Next;
 use koinon_fleet::Knowledge;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
 
 use super::act::{Error, only, post_params};
 use super::post::{At, Job};
@@ -15,7 +17,7 @@ use super::undone::Undone;
 use crate::services::machines::{Input, MachineStep, plan};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
-use crate::services::records::{Manager, Occupant};
+use crate::services::records::{Manager, Occupant, is_made_by_us};
 use crate::services::render;
 use crate::services::telling::Notice;
 
@@ -30,12 +32,18 @@ impl At {
         if !is_known {
             return Next::Done;
         }
-        let input = self.machine_input(key);
-        let plan = plan(here, key, &input);
-        let is_made = input.ours.as_ref().is_some_and(|ours| !ours.going) && plan.service.is_none();
-        if plan.is_taken || input.machines.is_empty() || is_made {
-            self.remaking.lock().remove(key);
+        let mut input = self.machine_input(key);
+        if input.ours.is_none() && input.taken && !input.slices.is_empty() {
+            // What has endpoints of ours may be ours, with a label that somebody wrote over.
+            match self.take_back_machines(key).await {
+                Ok(()) => input = self.machine_input(key),
+                Err(error) => {
+                    tracing::debug!(%here, %key, %error, "whose Service it is cannot be told");
+                    return Next::Retry;
+                }
+            }
         }
+        let plan = plan(here, key, &input);
         let mut undone = Undone::default();
         if !plan.is_settled() {
             undone = self.act_on_slices(key, Manager::Machines, &plan.slices).await;
@@ -68,7 +76,6 @@ impl At {
             prefer: self.options.prefer,
             machines: machines.collect(),
             ours: self.machine_services.get(here.as_str(), key),
-            foreign: self.remaking.lock().get(key).cloned(),
             taken: self.sources.services.get(here.as_str(), key).is_some(),
             slices: self.own_slices(key, Manager::Machines),
         }
@@ -92,27 +99,50 @@ impl At {
         let api: Api<Service> = client.namespaced(&key.namespace);
         self.may_write()?;
         let after = match step {
-            MachineStep::Create { ports, foreign } => {
-                let service = render::machine_service(key, ports, foreign);
+            MachineStep::Create { ports } => {
+                let service = render::machine_service(key, ports);
                 let made = client.call(api.create(&post_params(), &service)).await;
                 self.outcome(Written::Service, || format!("to create the Service {key}"), made)?
             }
             MachineStep::Update { uid, version, ports } => {
-                let patch = Patch::Merge(render::machine_service_patch(uid, version, ports));
-                let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-                let after = client.call(api.patch(&key.name, &params, &patch)).await;
-                self.outcome(Written::Service, || format!("to change the Service {key}"), after)?
+                self.patch_machines(key, render::machine_service_patch(uid, version, ports)).await?
             }
-            MachineStep::Remake { uid, version, foreign } => {
-                // Kept before it goes: whether it is gone may not be heard.
-                self.remaking.lock().insert(key.clone(), foreign.clone());
-                return self.delete_machines(key, uid, version).await;
+            MachineStep::Vacate { uid, version } => {
+                self.patch_machines(key, render::machine_service_vacated(uid, version)).await?
+            }
+            MachineStep::Occupy { uid, version, ports } => {
+                self.patch_machines(key, render::machine_service_occupied(uid, version, ports)).await?
             }
             MachineStep::Delete { uid, version } => return self.delete_machines(key, uid, version).await,
         };
         self.sources.services.learn(here, &after);
         self.machine_services.learn(here, &after);
         Ok(())
+    }
+
+    /// Looks past the watch, which finds by label, whether a Service is ours after all.
+    async fn take_back_machines(&self, key: &Key) -> Result<(), Error> {
+        let (here, client) = (self.post.name(), self.post.client());
+        let api: Api<Service> = client.namespaced(&key.namespace);
+        let there = client.call(api.get_opt(&key.name)).await;
+        let there = self.outcome(Written::Service, || format!("to read the Service {key}"), there)?;
+        let Some(there) = there.filter(|there| {
+            there.annotations().contains_key(VM_SERVICE) && is_made_by_us(&there.metadata, VM_SERVICE)
+        }) else {
+            return Ok(());
+        };
+        self.may_write()?;
+        let (uid, version) = (there.uid().unwrap_or_default(), there.resource_version().unwrap_or_default());
+        let after = self.patch_machines(key, render::labelled(&uid, &version)).await?;
+        self.machine_services.learn(here, &after);
+        Ok(())
+    }
+
+    async fn patch_machines(&self, key: &Key, patch: Value) -> Result<Service, Error> {
+        let api: Api<Service> = self.post.client().namespaced(&key.namespace);
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let after = self.post.client().call(api.patch(&key.name, &params, &Patch::Merge(patch))).await;
+        self.outcome(Written::Service, || format!("to change the Service {key}"), after)
     }
 
     async fn delete_machines(&self, key: &Key, uid: &str, version: &str) -> Result<(), Error> {

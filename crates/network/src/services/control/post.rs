@@ -20,7 +20,7 @@ use super::sources::Sources;
 use super::undone::Undone;
 use super::{Options, look};
 use crate::post::Post;
-use crate::services::machines::{Foreign, Machine, MachineService};
+use crate::services::machines::{Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Kind, Source};
@@ -86,8 +86,6 @@ pub(super) struct At {
     /// Virtual machines of the member that is led, and the Services that were made for them.
     pub(super) machines: Arc<Index<Machine>>,
     pub(super) machine_services: Arc<Index<MachineService>>,
-    /// What others wrote on Services of machines that are being made anew.
-    pub(super) remaking: Mutex<BTreeMap<Key, Arc<Foreign>>>,
     /// Which machines ask for which Service.
     pub(super) asked: Arc<Mutex<Books>>,
     /// Imports of the member that is led, and the Services behind them.
@@ -95,6 +93,8 @@ pub(super) struct At {
     pub(super) derived: Arc<Index<Derived>>,
     /// Which import a Service stands behind.
     pub(super) derived_names: Mutex<BTreeMap<Key, Key>>,
+    /// Names of such Services that somebody else's have.
+    pub(super) taken: Mutex<BTreeSet<Key>>,
     /// Values of `trafficDistribution` that the member that is led does not take.
     pub(super) unsupported: Mutex<BTreeSet<String>>,
     /// Federated Services of which all is known, with members here that say how they stand.
@@ -192,11 +192,11 @@ impl At {
             owners,
             machines,
             machine_services,
-            remaking: Mutex::default(),
             asked,
             imports,
             derived,
             derived_names: Mutex::default(),
+            taken: Mutex::default(),
             unsupported: Mutex::default(),
             seen_clearly: Mutex::default(),
             inbox,

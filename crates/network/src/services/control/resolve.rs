@@ -46,7 +46,7 @@ pub(super) struct Resolver {
 struct State {
     /// Which names each federated Service needs.
     needed: BTreeMap<Key, BTreeSet<String>>,
-    found: Resolved,
+    found: BTreeMap<String, Vec<IpAddr>>,
 }
 
 impl Resolver {
@@ -60,9 +60,9 @@ impl Resolver {
             return Resolved::new();
         }
         let mut state = self.state.lock();
-        let found = state.found.iter().filter(|(name, _)| names.contains(*name));
-        let found: Resolved = found.map(|(name, ips)| (name.clone(), ips.clone())).collect();
-        let is_new = names.iter().any(|name| !found.contains_key(name))
+        let found: Resolved =
+            names.iter().map(|name| (name.clone(), state.found.get(name).cloned())).collect();
+        let is_new = found.values().any(Option::is_none)
             && state.needed.get(key).is_none_or(|before| !names.is_subset(before));
         if names.is_empty() {
             state.needed.remove(key);

@@ -37,7 +37,9 @@ impl Undone {
     }
 
     fn refusals(&self) -> impl Iterator<Item = &Error> {
-        self.errors.iter().filter(|error| error.is_refusal() && !matches!(error, Error::Foreign(_)))
+        self.errors.iter().filter(|error| {
+            error.is_refusal() && !matches!(error, Error::Foreign(_) | Error::ForeignService(_))
+        })
     }
 
     /// What to tell of an object that is not as it should be.
@@ -51,20 +53,23 @@ impl Undone {
             message,
         };
         let taken = self.errors.iter().filter_map(|error| match error {
-            Error::Foreign(slice) => Some(slice),
-            _ => None,
-        });
-        let taken = taken.map(|slice| {
-            notice(
+            Error::Foreign(slice) => Some(notice(
                 "SliceNameTaken",
                 format!(
                     "an EndpointSlice {} is there already, and it is not ours, so some endpoints are missing: delete or \
                      rename it",
                     slice.name
                 ),
-            )
+            )),
+            Error::ForeignService(_) => Some(notice("NameTaken", error.to_string())),
+            _ => None,
         });
         taken.chain(self.refused().map(|message| notice("Refused", message))).collect()
+    }
+
+    /// Whether somebody else's Service is in the way.
+    pub(super) fn is_taken(&self) -> bool {
+        self.errors.iter().any(|error| matches!(error, Error::ForeignService(_)))
     }
 
     /// What to tell the members of this cluster of it.

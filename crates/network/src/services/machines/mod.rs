@@ -7,4 +7,5 @@ mod record;
 pub mod tag;
 
 pub use plan::{Input, MachinePlan, MachineStep, Prefer, plan};
-pub use record::{Foreign, Machine, MachineService};
+pub(crate) use record::{BETWEEN, is_between};
+pub use record::{Machine, MachineService};

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use koinon_control::Key;
 use koinon_fleet::ClusterId;
 
-use super::record::{Foreign, Machine, MachineService};
+use super::record::{Machine, MachineService};
 use crate::services::address::is_label;
+use crate::services::endpoints::once;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
-use crate::services::plan::{SliceStep, settle};
+use crate::services::plan::SliceStep;
 use crate::services::records::OwnSlice;
+use crate::services::slices::settle;
 use crate::services::words::word;
 
 /// What a plan looks at.
@@ -23,8 +25,6 @@ pub struct Input {
     pub machines: Vec<(Key, Arc<Machine>)>,
     /// The Service, if we made it.
     pub ours: Option<Arc<MachineService>>,
-    /// What others wrote on the Service that is being made anew.
-    pub foreign: Option<Arc<Foreign>>,
     /// Whether there is a Service of that name at all.
     pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
@@ -54,18 +54,22 @@ pub struct MachinePlan {
 pub enum MachineStep {
     Create {
         ports: Vec<(String, Protocol, u16)>,
-        foreign: Arc<Foreign>,
     },
     Update {
         uid: String,
         version: String,
         ports: Vec<(String, Protocol, u16)>,
     },
-    /// It goes, to be made anew with all that others wrote on it.
-    Remake {
+    /// It gives up its address, or that it has none, and stands for a name that leads nowhere until it has what it should.
+    Vacate {
         uid: String,
         version: String,
-        foreign: Arc<Foreign>,
+    },
+    /// It gets an address, or none, after that.
+    Occupy {
+        uid: String,
+        version: String,
+        ports: Vec<(String, Protocol, u16)>,
     },
     Delete {
         uid: String,
@@ -90,28 +94,24 @@ pub fn plan(here: &ClusterId, key: &Key, input: &Input) -> MachinePlan {
     }
     let ports = ports(key, input);
     let Some(ours) = ours else {
-        let foreign = input.foreign.clone().unwrap_or_default();
-        return MachinePlan {
-            service: Some(MachineStep::Create { ports, foreign }),
-            ..MachinePlan::default()
-        };
+        return MachinePlan { service: Some(MachineStep::Create { ports }), ..MachinePlan::default() };
     };
     if ours.going {
         return MachinePlan::default();
     }
-    // Whether a Service has an address cannot be changed: it is made anew.
+    let (uid, version) = (ours.uid.clone(), ours.version.clone());
+    if ours.between {
+        let occupy = MachineStep::Occupy { uid, version, ports };
+        return MachinePlan { service: Some(occupy), ..MachinePlan::default() };
+    }
     if ours.headless != ports.is_empty() {
-        let (uid, version) = (ours.uid.clone(), ours.version.clone());
-        let remake = MachineStep::Remake { uid, version, foreign: ours.foreign.clone() };
-        return MachinePlan { service: Some(remake), ..MachinePlan::default() };
+        let vacate = MachineStep::Vacate { uid, version };
+        return MachinePlan { service: Some(vacate), ..MachinePlan::default() };
     }
     let wanted = slices(here, key, &ports, input);
-    let steps = settle(key, &ours.uid, &input.slices, wanted, |_| None);
-    let service = (ours.ports != ports || ours.selects).then(|| MachineStep::Update {
-        uid: ours.uid.clone(),
-        version: ours.version.clone(),
-        ports,
-    });
+    let steps = settle(key, &ours.uid, &input.slices, wanted, |_, _| None);
+    let service =
+        (ours.ports != ports || ours.selects).then_some(MachineStep::Update { uid, version, ports });
     MachinePlan { service, slices: steps, is_taken: false }
 }
 
@@ -165,8 +165,7 @@ fn slices(
     }
     let mut slices = BTreeMap::new();
     for (family, mut endpoints) in families {
-        endpoints.sort();
-        endpoints.dedup_by(|one, other| one.address == other.address);
+        once(&mut endpoints);
         for (path, endpoints) in pack(endpoints) {
             let name = format!("{}-{}", key.name, short(&["machines", family.as_str(), &path]));
             let service = Kind::VirtualMachine.as_str().to_owned();
@@ -191,5 +190,33 @@ fn endpoint(name: &Key, machine: &Machine, address: &str) -> Endpoint {
         zone: None,
         node: None,
         home: Some(Arc::new(Home { target: Some(target), hints: None })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::services::model::Address;
+
+    #[test]
+    fn an_address_that_two_machines_say_is_ready_if_one_of_them_is() {
+        let here = ClusterId::new("a").unwrap();
+        let key = Key::new("ns", "web");
+        let machine = |ready| Machine {
+            uid: "u".into(),
+            asks: Default::default(),
+            external: vec![Address::ip("198.51.100.7").unwrap()],
+            internal: Vec::new(),
+            ready,
+            flaws: Vec::new(),
+        };
+        let named = |name: &str, ready| (Key::new("ns", name), Arc::new(machine(ready)));
+        let machines = vec![named("stopped", false), named("runs", true), named("was", false)];
+        let input = Input { machines, ..Input::default() };
+        let slices = slices(&here, &key, &[], &input);
+        let endpoints: Vec<_> = slices.values().flat_map(|slice| &slice.endpoints).collect();
+        assert_eq!(endpoints.len(), 1);
+        assert_eq!(endpoints[0].hostname.as_deref(), Some("runs"));
+        assert!(endpoints[0].conditions.is_ready());
     }
 }

@@ -1,10 +1,6 @@
 //! What is kept of virtual machines, and of the Services that were made for them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Service;
-use koinon_api::names::MANAGED_BY;
 use koinon_api::names::network::VM_SERVICE;
 use koinon_api::network::VirtualMachine;
 use koinon_fleet::Record;
@@ -56,21 +52,27 @@ impl Record for Machine {
     }
 }
 
-/// What others wrote on a Service of ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
+/// The name that a Service of machines stands for while it is neither headless nor has an address. Whether it has one cannot be
+/// changed, but for a Service that stands for a name; were it made anew instead, what others wrote on it could be lost halfway.
+pub(crate) const BETWEEN: &str = "being-changed.koinon.invalid";
+
+/// Whether a Service of machines is in between.
+pub(crate) fn is_between(service: &Service) -> bool {
+    let name = service.spec.as_ref().and_then(|spec| spec.external_name.as_deref());
+    service.annotations().contains_key(VM_SERVICE)
+        && name == Some(BETWEEN)
+        && service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("ExternalName")
 }
 
 /// A Service that was made for machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineService {
-    pub foreign: Arc<Foreign>,
     pub uid: String,
     pub version: String,
     pub going: bool,
     pub headless: bool,
+    /// Whether it is to become headless, or to get an address.
+    pub between: bool,
     pub selects: bool,
     pub ports: Vec<(String, Protocol, u16)>,
 }
@@ -85,22 +87,14 @@ impl Record for MachineService {
             let number = u16::try_from(port.port).ok()?;
             Some((port.name.clone().unwrap_or_default(), Protocol::read(port.protocol.as_deref())?, number))
         });
-        let foreign = Foreign {
-            labels: without(service.labels(), MANAGED_BY),
-            annotations: without(service.annotations(), VM_SERVICE),
-        };
         Some(MachineService {
-            foreign: Arc::new(foreign),
             uid: service.uid().unwrap_or_default(),
             version: service.resource_version().unwrap_or_default(),
             going: service.metadata.deletion_timestamp.is_some(),
             headless: spec.cluster_ip.as_deref() == Some("None"),
+            between: is_between(service),
             selects: spec.selector.is_some_and(|selector| !selector.is_empty()),
             ports: ports.collect(),
         })
     }
-}
-
-fn without(all: &BTreeMap<String, String>, ours: &str) -> BTreeMap<String, String> {
-    all.iter().filter(|(key, _)| *key != ours).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -6,6 +6,7 @@ use koinon_api::names::network::{VM_PORTS_TAG, VM_TAG};
 
 use crate::services::address::{is_service_name, shown};
 use crate::services::joining::value;
+use crate::services::mcs::is_behind_an_import;
 use crate::services::model::{Flaw, Protocol};
 use crate::services::packing::short;
 
@@ -26,7 +27,7 @@ pub fn read(tags: &BTreeMap<String, String>, id: &str, flaws: &mut Vec<Flaw>) ->
             None => (word.trim(), None),
         };
         let name = if name.is_empty() { derived(id) } else { name.to_owned() };
-        if !is_service_name(&name) {
+        if !is_service_name(&name) || is_behind_an_import(&name) {
             let message = format!("{} cannot be the name of a Service", shown(&name));
             flaws.push(Flaw { reason: "InvalidServiceName", message });
             continue;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use koinon_api::names::network::EXPORTED;
 use koinon_api::names::{MANAGED_BY, MANAGER};
 use serde_json::{Value, json};
 
 use super::plan::{Exporter, Input};
 use super::record::{Derived, Import, Offer, Type};
+use super::written::Written;
 use crate::services::ports::Decided;
 use crate::services::render;
 
@@ -28,8 +30,8 @@ impl Lead {
             affinity: offer.affinity,
             internal_traffic_policy: offer.internal_traffic_policy.clone(),
             traffic_distribution: offer.traffic_distribution.clone(),
-            labels: oldest.export.labels.clone(),
-            annotations: oldest.export.annotations.clone(),
+            labels: without(&oldest.export.labels, MANAGED_BY),
+            annotations: without(&oldest.export.annotations, EXPORTED),
         }
     }
 
@@ -50,14 +52,16 @@ impl Lead {
 
     fn read(import: &Import) -> Lead {
         let text = |field: &str| import.spec[field].as_str().map(str::to_owned);
+        // What others wrote on it is not for us to decide.
+        let [labels, annotations] = Written::read(import).found(import);
         let seconds = import.spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].as_i64();
         Lead {
             headless: text("type").as_deref() == Some("Headless"),
             affinity: seconds.and_then(|seconds| i32::try_from(seconds).ok()),
             internal_traffic_policy: text("internalTrafficPolicy"),
             traffic_distribution: text("trafficDistribution"),
-            labels: import.labels.clone(),
-            annotations: import.annotations.clone(),
+            labels,
+            annotations,
         }
     }
 
@@ -84,8 +88,16 @@ impl Lead {
                 spec["ips"] = json!(derived.addresses);
             }
         }
-        let mut labels = json!(self.labels);
+        let (mut labels, mut annotations) = (json!(self.labels), json!(self.annotations));
         labels[MANAGED_BY] = json!(MANAGER);
-        json!({"metadata": {"labels": labels, "annotations": self.annotations}, "spec": spec})
+        if let Some(said) = Written::of(&self.labels, &self.annotations).said() {
+            annotations[EXPORTED] = json!(said);
+        }
+        json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec})
     }
+}
+
+/// Those that an export can have a say in.
+fn without(all: &BTreeMap<String, String>, ours: &str) -> BTreeMap<String, String> {
+    all.iter().filter(|(key, _)| *key != ours).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -8,6 +8,9 @@ mod lead;
 mod plan;
 mod record;
 mod said;
+mod written;
 
-pub use plan::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
+pub use plan::{
+    DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, is_behind_an_import, plan,
+};
 pub use record::{Derived, Export, Import, Offer, Type};

@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 use super::lead::Lead;
 use super::record::{Derived, Export, Import, Offer, Type};
 use super::said::{conditions, conflict, export};
+use super::written::Written;
 use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere, judged};
 use crate::services::model::{Joining, Kind, Reach, Source};
 use crate::services::packing::short;
-use crate::services::plan::{SliceStep, settle as settle_slices, slices};
+use crate::services::plan::SliceStep;
 use crate::services::ports::{self, Decided};
 use crate::services::records::{OwnSlice, Shape, SourceSlice};
+use crate::services::slices::{settle as settle_slices, slices};
 use crate::services::view::{Cluster, Member, Stance};
 
 /// One cluster's export.
@@ -43,6 +45,8 @@ pub struct Input {
     pub namespace: bool,
     pub import: Option<Arc<Import>>,
     pub derived: Option<Arc<Derived>>,
+    /// Whether somebody else's Service has the name of the one behind it.
+    pub taken: bool,
     pub slices: BTreeMap<String, Arc<OwnSlice>>,
     /// Values of `trafficDistribution` that this cluster's Services cannot have.
     pub unsupported: BTreeSet<String>,
@@ -100,9 +104,18 @@ impl ImportPlan {
     }
 }
 
+const BEHIND: &str = "import-";
+
 /// The name of the Service behind an import; no two imports of a namespace share one.
 pub fn derived_key(key: &Key) -> Key {
-    Key::new(key.namespace.as_str(), format!("import-{}", short(&[&key.name])))
+    Key::new(key.namespace.as_str(), format!("{BEHIND}{}", short(&[&key.name])))
+}
+
+/// Whether a name is of the form that Services behind imports have. Everybody can tell what it will be for an import, and could
+/// be there first.
+pub fn is_behind_an_import(name: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    name.strip_prefix(BEHIND).is_some_and(|rest| rest.len() == short(&[]).len() && rest.bytes().all(is_digit))
 }
 
 /// Decides what the cluster `here` should have of the import `key`.
@@ -177,13 +190,15 @@ fn import(
     now: Timestamp,
     input: &Input,
     exporters: &[(&Exporter, &Offer)],
-    content: Value,
+    mut content: Value,
     plan: &mut ImportPlan,
 ) {
     let Some(import) = &input.import else {
         plan.import = Some(ImportStep::Create { content });
         return;
     };
+    Written::read(import).take_back(&mut content["metadata"]);
+    // Those that should be there are, and those that should not are not.
     let kept = |wanted: &Value, found: &BTreeMap<String, String>| {
         wanted
             .as_object()
@@ -215,7 +230,7 @@ fn import(
     // Who is not known still exports what it exported.
     clusters.extend(input.unknown.keys().map(ClusterId::to_string).filter(|id| import.clusters.contains(id)));
     clusters.sort();
-    let conditions = conditions(now, import, input.derived.as_deref());
+    let conditions = conditions(now, import, input);
     if import.clusters != clusters || import.conditions != conditions {
         let clusters: Vec<Value> = clusters.iter().map(|id| json!({"cluster": id})).collect();
         plan.import_status = Some(json!({
@@ -253,18 +268,20 @@ fn settle(
 ) -> Vec<SliceStep> {
     let behind = derived_key(key);
     let members: Vec<Member> = exporters.iter().map(|(one, offer)| member(key, one, offer)).collect();
-    let reached = members.iter().zip(&decided.names).zip(exporters).map(|((member, names), (one, _))| {
+    let reached = members.iter().zip(&decided.names).map(|(member, names)| {
         let names: Names = names.iter().map(|(own, name)| (own.clone(), vec![name.clone()])).collect();
         if &member.source.cluster == here {
             return at_home(member, &names);
         }
         let mut reached = from_elsewhere(member, &Cluster::default(), &names, &Resolved::new());
-        judged(&mut reached.groups, one.stance);
+        judged(&mut reached.groups, member.stance);
         reached
     });
     let reached: Vec<Reached> = reached.collect();
     let wanted = slices(&behind, &members.iter().collect::<Vec<_>>(), reached);
-    settle_slices(&behind, &derived.uid, &input.slices, wanted, |origin| input.unknown.get(origin).copied())
+    settle_slices(&behind, &derived.uid, &input.slices, wanted, |_, slice| {
+        input.unknown.get(slice.cluster.as_ref()?).copied()
+    })
 }
 
 /// An exported Service is reached by its pods, whatever its type.
@@ -281,5 +298,20 @@ fn member(key: &Key, exporter: &Exporter, offer: &Offer) -> Member {
         said: None,
     };
     let source = Source { cluster: exporter.cluster.clone(), kind: Kind::Service, key: key.clone() };
-    Member { source, joining: Arc::new(joining), slices: exporter.slices.clone() }
+    Member { source, joining: Arc::new(joining), slices: exporter.slices.clone(), stance: exporter.stance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_services_behind_imports_are_told_from_others() {
+        assert!(is_behind_an_import(&derived_key(&Key::new("ns", "hello")).name));
+        for other in
+            ["import-", "import-me", "import-0123456789abcdef012", "import-0123456789abcdef012g", "foo"]
+        {
+            assert!(!is_behind_an_import(other), "{other}");
+        }
+    }
 }

@@ -13,11 +13,16 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::services::address::{is_label_value, is_qualified, shown};
+use crate::services::machines::is_between;
 use crate::services::model::{Flaw, Port};
 use crate::services::records::{Shape, affinity, created, service_ports, shape};
 
-/// So many bytes of annotations an object can have, all together.
+/// So many bytes of annotations go along, all together: an object can have a few more, and says in one which came from exports.
 const MOST_ANNOTATIONS: usize = 200 * 1024;
+/// The same of labels.
+const MOST_LABELS: usize = 32 * 1024;
+/// What it takes to name one.
+const NAMED: usize = 3;
 
 /// That the Service of its name is exported.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +66,7 @@ impl Record for Export {
 fn labels(all: BTreeMap<String, String>, flaws: &mut Vec<Flaw>) -> BTreeMap<String, String> {
     let (good, bad) = all.into_iter().partition(|(key, value)| is_qualified(key) && is_label_value(value));
     refuse("label", &bad, flaws);
-    good
+    limited("labels", good, MOST_LABELS, |key, value| key.len() + NAMED + value.len(), flaws)
 }
 
 /// The same of annotations, which may be longer, but not all together.
@@ -69,10 +74,20 @@ fn annotations(all: BTreeMap<String, String>, flaws: &mut Vec<Flaw>) -> BTreeMap
     let (good, bad): (BTreeMap<_, _>, _) =
         all.into_iter().partition(|(key, _)| is_qualified(&key.to_ascii_lowercase()));
     refuse("annotation", &bad, flaws);
-    let size: usize = good.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if size > MOST_ANNOTATIONS {
-        let message =
-            format!("its annotations have {size} bytes, at most {MOST_ANNOTATIONS} go along: none does");
+    // Each is there once with its value, and once by its name.
+    limited("annotations", good, MOST_ANNOTATIONS, |key, value| 2 * key.len() + NAMED + value.len(), flaws)
+}
+
+fn limited(
+    what: &str,
+    good: BTreeMap<String, String>,
+    most: usize,
+    size: impl Fn(&str, &str) -> usize,
+    flaws: &mut Vec<Flaw>,
+) -> BTreeMap<String, String> {
+    let size: usize = good.iter().map(|(key, value)| size(key, value)).sum();
+    if size > most {
+        let message = format!("its {what} take {size} bytes, at most {most} go along: none does");
         flaws.push(Flaw { reason: "MetadataRefused", message });
         return BTreeMap::new();
     }
@@ -120,7 +135,7 @@ impl Record for Offer {
         }
         let spec = service.spec.as_ref()?;
         let kind = match (spec.type_.as_deref(), spec.cluster_ip.as_deref()) {
-            (Some("ExternalName"), _) => Type::External,
+            (Some("ExternalName"), _) if !is_between(service) => Type::External,
             (_, Some("None")) => Type::Headless,
             _ => Type::ClusterSetIp,
         };

@@ -113,11 +113,16 @@ pub(super) fn export(
 }
 
 /// What an import should say of itself, beside what others say of it.
-pub(super) fn conditions(now: Timestamp, import: &Import, derived: Option<&Derived>) -> Vec<Condition> {
-    let is_ready = derived.is_some_and(|one| !one.going && (one.headless || !one.addresses.is_empty()));
-    let (status, reason, message) = match is_ready {
-        true => ("True", "Ready", "it can be used"),
-        false => ("False", "Pending", "the Service behind it is not there yet"),
+pub(super) fn conditions(now: Timestamp, import: &Import, input: &Input) -> Vec<Condition> {
+    let is_usable = |one: &Derived| !one.going && (one.headless || !one.addresses.is_empty());
+    let (status, reason, message) = match input.derived.as_deref() {
+        Some(derived) if is_usable(derived) => ("True", "Ready", "it can be used"),
+        None if input.taken => (
+            "False",
+            "NameTaken",
+            "a Service that is not ours has the name of the one behind it: delete or rename it",
+        ),
+        _ => ("False", "Pending", "the Service behind it is not there yet"),
     };
     let (before, others): (Vec<&Condition>, Vec<&Condition>) =
         import.conditions.iter().partition(|one| one.type_ == "Ready");

@@ -10,7 +10,7 @@ pub use node::Node;
 pub(crate) use own::digest;
 pub use own::{Manager, OwnSlice};
 pub use service::{Occupant, Published, Shape, ShapePort};
-pub(crate) use service::{affinity, created, said, service_ports, shape};
+pub(crate) use service::{affinity, created, is_made_by_us, said, service_ports, shape};
 pub use slice::SERVICE_NAME;
 pub use slice::SourceSlice;
 

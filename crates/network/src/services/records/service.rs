@@ -14,6 +14,7 @@ use kube::ResourceExt as _;
 use crate::services::address::{is_label, is_qualified, shown};
 use crate::services::external_dns;
 use crate::services::joining::Asked;
+use crate::services::machines::is_between;
 use crate::services::model::{Address, Flaw, Ingress, Joining, Nodes, Port as ModelPort, Protocol, Reach};
 use crate::services::plan::CONFLICTS;
 use crate::services::standing::STANDING;
@@ -46,6 +47,8 @@ pub struct Published {
     pub version: String,
     /// Whether it is on its way out.
     pub going: bool,
+    /// Whether its label says that it is ours. Tools that call everything theirs write over it.
+    pub labelled: bool,
     pub shape: Shape,
     pub dns: external_dns::Found,
 }
@@ -78,11 +81,13 @@ impl Record for Occupant {
         let metadata = &service.metadata;
         let spec = service.spec.clone().unwrap_or_default();
         let is_marked = service.annotations().contains_key(FEDERATED_SERVICE);
-        if is_marked && service.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER) {
+        let labelled = is_labelled(metadata);
+        if is_marked && is_made_by_us(metadata, FEDERATED_SERVICE) {
             let published = Published {
                 uid: service.uid().unwrap_or_default(),
                 version: service.resource_version().unwrap_or_default(),
                 going: metadata.deletion_timestamp.is_some(),
+                labelled,
                 shape: shape(service, &spec),
                 dns: external_dns::Found::read(service.annotations(), EXTERNAL_DNS_WRITTEN),
             };
@@ -90,9 +95,9 @@ impl Record for Occupant {
         }
         let (uid, said) = (service.uid().unwrap_or_default(), said(service));
         let plain = Some(Occupant::Plain { uid, speaks: said.is_some() });
+        let is_external = spec.type_.as_deref() == Some("ExternalName") && !is_between(service);
         // What is federated is never a member, or it would feed itself; what goes is none any more.
-        if is_marked || metadata.deletion_timestamp.is_some() || spec.type_.as_deref() == Some("ExternalName")
-        {
+        if is_marked || metadata.deletion_timestamp.is_some() || is_external {
             return plain;
         }
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -101,6 +106,21 @@ impl Record for Occupant {
             None => plain,
         }
     }
+}
+
+/// Whether we made an object that has this marker. The marker alone may be a copy; one that the server saw us write on this very
+/// object is none.
+pub(crate) fn is_made_by_us(metadata: &ObjectMeta, marker: &str) -> bool {
+    let field = format!("f:{marker}");
+    let is_written = metadata.managed_fields.iter().flatten().any(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:metadata"]["f:annotations"]);
+        entry.manager.as_deref() == Some(MANAGER) && fields.is_some_and(|fields| !fields[&field].is_null())
+    });
+    is_labelled(metadata) || is_written
+}
+
+fn is_labelled(metadata: &ObjectMeta) -> bool {
+    metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|one| one == MANAGER)
 }
 
 fn joining(service: &Service, spec: &ServiceSpec, asked: Asked) -> Joining {
