@@ -65,21 +65,26 @@ impl Elections {
 
     /// The right to write to a member, while this process leads it.
     pub fn fence(&self, member: &str) -> Option<Fence> {
-        let running = self.running.read();
-        let fence = running.get(member)?.leadership.borrow().fence.clone();
-        fence.filter(Fence::holds)
+        let member = self.fleet.get(member)?;
+        self.fence_of(&member).filter(Fence::holds)
     }
 
     /// Whether this process leads a member, even if it may not write for a moment.
-    pub fn leads_member(&self, member: &str) -> bool {
-        self.running.read().get(member).is_some_and(|running| running.leadership.borrow().fence.is_some())
+    pub fn leads_member(&self, member: &Member) -> bool {
+        self.fence_of(member).is_some()
+    }
+
+    /// The same while it may not be written for a moment. The election of another cluster that had the name before, and
+    /// that is about to end, gives no right here.
+    pub fn fence_of(&self, member: &Member) -> Option<Fence> {
+        let running = self.running.read();
+        let running = running.get(member.name()).filter(|running| std::ptr::eq(&*running.member, member))?;
+        running.leadership.borrow().fence.clone()
     }
 
     /// Whether a member certainly takes part no more: it has no Federation of its own, and nobody leads it.
-    pub fn has_left(&self, member: &str) -> bool {
-        self.taking_part.knowledge(member) == Knowledge::Complete
-            && self.taking_part.of_member(member).is_empty()
-            && !self.running.read().contains_key(member)
+    pub fn has_left(&self, member: &Member) -> bool {
+        self.opted_out(member) && !self.running.read().contains_key(member.name())
     }
 
     /// Who leads the members, as far as is known here.
@@ -153,9 +158,9 @@ impl Elections {
         };
         let left: Vec<Running> = {
             let mut running = self.running.write();
-            let left = running.extract_if(.., |id, running| {
+            let left = running.extract_if(.., |_, running| {
                 let is_member = members.iter().any(|member| Arc::ptr_eq(member, &running.member));
-                !is_member || me != Some(&running.me) || self.opted_out(id)
+                !is_member || me != Some(&running.me) || self.opted_out(&running.member)
             });
             left.map(|(_, running)| running).collect()
         };
@@ -163,21 +168,23 @@ impl Elections {
         let Some(me) = me else { return };
         for member in members {
             let known = self.running.read().contains_key(member.name());
-            if !known && self.takes_part(member.name()) {
+            if !known && self.takes_part(&member) {
                 let running = self.start(me.clone(), member.clone());
                 self.running.write().insert(member.name().clone(), running);
             }
         }
     }
 
-    /// Whether the member certainly has a Federation.
-    fn takes_part(&self, member: &ClusterId) -> bool {
-        !self.taking_part.of_member(member.as_str()).is_empty()
+    /// Whether the member certainly has a Federation. What was read of another cluster under its name says nothing.
+    fn takes_part(&self, member: &Member) -> bool {
+        self.taking_part.is_of(member) && !self.taking_part.of_member(member.name().as_str()).is_empty()
     }
 
     /// Whether the member certainly has none any more. Not to know is no reason to let go.
-    fn opted_out(&self, member: &ClusterId) -> bool {
-        self.taking_part.knowledge(member.as_str()) == Knowledge::Complete && !self.takes_part(member)
+    fn opted_out(&self, member: &Member) -> bool {
+        self.taking_part.is_of(member)
+            && self.taking_part.knowledge(member.name().as_str()) == Knowledge::Complete
+            && !self.takes_part(member)
     }
 
     fn start(self: &Arc<Self>, me: ClusterId, member: Arc<Member>) -> Running {

@@ -29,6 +29,7 @@ pub fn status(
         let known = before.member_status.iter().find(|one| one.cluster_id == id.as_str());
         let lead = leads.get(id.as_str()).cloned().unwrap_or_default();
         let now = states.get(id.as_str());
+        let known = known.filter(|known| is_still(known, now));
         let said = match (known, now) {
             (Some(known), None) => known.clone(),
             (Some(known), Some(now)) if now.phase == Phase::Joining && known.status != Phase::Joining => {
@@ -54,6 +55,12 @@ pub fn status(
         problems: formation.problems.clone(),
         member_status,
     }
+}
+
+/// Whether it is still the cluster that something was said of: another one under the same name has no past.
+fn is_still(known: &MemberStatus, now: Option<&State>) -> bool {
+    let now = now.and_then(|now| now.uid.as_ref());
+    known.uid.as_ref().zip(now).is_none_or(|(known, now)| known == now)
 }
 
 /// Something about a member that a user wants to hear of.
@@ -196,6 +203,18 @@ mod tests {
             assert_eq!(status(&federation, &formation, &states, &BTreeMap::new()), first);
         }
         assert_eq!(status(&federation, &formation, &BTreeMap::new(), &BTreeMap::new()), first);
+    }
+
+    #[test]
+    fn another_cluster_under_a_name_has_no_past() {
+        let (mut federation, formation) = setting();
+        let id = |name| ClusterId::new(name).unwrap();
+        let before = [(id("a"), state(Phase::Reachable, 10, None))].into();
+        federation.status = Some(status(&federation, &formation, &before, &BTreeMap::new()));
+        let other = State { uid: Some("other".into()), ..state(Phase::Joining, 50, None) };
+        let after = status(&federation, &formation, &[(id("a"), other)].into(), &BTreeMap::new());
+        assert_eq!(render(&after), "a Joining 50 -, b Joining 0 -");
+        assert_eq!(after.member_status[0].uid.as_deref(), Some("other"));
     }
 
     #[test]
