@@ -170,22 +170,34 @@ impl Books {
         }
     }
 
-    /// Writes a member down, or what changed about it. Says whether anything did.
-    pub(super) async fn enter(&self, name: &ClusterId, server: &str, secret: &str) -> Result<bool, Error> {
+    /// Writes a member down, or what changed about it, unless the cluster with this UID is in the federation under another
+    /// name by then. Says whether anything changed.
+    pub(super) async fn enter(
+        &self,
+        name: &ClusterId,
+        server: &str,
+        secret: &str,
+        uid: &str,
+    ) -> Result<bool, Error> {
         let entry = MemberCluster {
             cluster_id: Claimed { name: None, value: name.to_string() },
             server: server.to_owned(),
             secret: secret.to_owned(),
         };
-        self.change(|members| {
+        let change = |members: &mut Vec<MemberCluster>| {
             match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
                 Some(known) if *known == entry => return false,
                 Some(known) => *known = entry.clone(),
                 None => members.push(entry.clone()),
             }
             true
-        })
-        .await
+        };
+        // Asked of the very Federation that is written over: of two who enter at once, the second sees the first.
+        let check = async |federation: &Federation| match self.member_with(federation, uid).await? {
+            Some(known) if known != name.as_str() => Err(Error::SameCluster { known }),
+            _ => Ok(()),
+        };
+        self.change_if(check, change).await
     }
 
     /// Strikes a member out. Says whether it was there.
@@ -202,6 +214,15 @@ impl Books {
         &self,
         change: impl Fn(&mut Vec<MemberCluster>) -> bool,
     ) -> Result<bool, Error> {
+        self.change_if(async |_| Ok(()), change).await
+    }
+
+    /// Changes the members, and only a Federation that passes the check.
+    async fn change_if(
+        &self,
+        check: impl AsyncFn(&Federation) -> Result<(), Error>,
+        change: impl Fn(&mut Vec<MemberCluster>) -> bool,
+    ) -> Result<bool, Error> {
         let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
         let mut attempt = 0;
         loop {
@@ -216,6 +237,7 @@ impl Books {
                 spec: FederationSpec::default(),
                 status: None,
             });
+            check(&federation).await?;
             if !change(&mut federation.spec.members) {
                 return Ok(false);
             }
