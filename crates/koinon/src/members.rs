@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
-use koinon_fleet::membership::{self, Candidate, Joined, Reach, Row};
+use koinon_fleet::membership::{self, Arrival, Candidate, Joined, Left, Reach, Row};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
@@ -60,8 +60,9 @@ pub(crate) async fn join(args: Join) -> anyhow::Result<()> {
     let candidate = Candidate::new(config)?;
     let name = args.name;
     let progress = |step: &str| eprintln!("{step}");
+    let arrival = Arrival::expect(&federation, &name).await?;
     let joined = membership::join(&federation, &name, &candidate, progress).await?;
-    let reach = membership::until_reached(&federation, &name, progress).await?;
+    let reach = arrival.until_reached(joined == Joined::New, progress).await?;
     if let Reach::Away(why) = reach {
         anyhow::bail!("cluster {name} is a member now, but the federation does not reach it: {why}");
     }
@@ -79,11 +80,13 @@ pub(crate) async fn unjoin(args: Unjoin) -> anyhow::Result<()> {
     let federation = client(&args.federation).await?;
     let left = membership::leave(&federation, &args.name).await?;
     println!("cluster {} left; its workloads run on", args.name);
-    if let Some(why) = left.behind {
-        eprintln!(
-            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {}",
-            membership::rbac::NAME
-        );
+    let account = membership::rbac::NAME;
+    match left {
+        Left::Nothing => {}
+        Left::Account(why) => eprintln!(
+            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {account}"
+        ),
+        Left::Others(why) => eprintln!("the ClusterRoleBinding {account} in it was left as it is: {why}"),
     }
     Ok(())
 }
