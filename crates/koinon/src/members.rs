@@ -117,7 +117,7 @@ fn table(rows: &[Row], now: Timestamp) -> String {
 
 fn line(row: &Row, now: Timestamp) -> Vec<String> {
     let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".into());
-    let seen = match (row.error.is_none(), row.gone_since) {
+    let seen = match (row.error.is_none(), row.last_seen) {
         (true, _) => "now".to_owned(),
         (false, Some(since)) => format!("{} ago", age(now.duration_since(since))),
         (false, None) => "unknown".to_owned(),
@@ -175,7 +175,7 @@ mod tests {
             version: Some("v1.36.3".into()),
             nodes: error.is_none().then_some(3),
             leader: None,
-            gone_since: gone.map(|at| Timestamp::from_second(at).unwrap()),
+            last_seen: gone.map(|at| Timestamp::from_second(at).unwrap()),
         };
         let rows = [
             row("a", Phase::Reachable, None, None),

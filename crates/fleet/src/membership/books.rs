@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use koinon_api::membership::{
     CLUSTER_UID, Claimed, ClusterId, FEDERATION_NAME, Federation, FederationSpec, KOINON_NAMESPACE,
-    MemberCluster, crds,
+    MemberCluster, NETWORK_NAMESPACE, crds,
 };
 use koinon_control::call::{self, within_deadline};
 use kube::api::{
@@ -41,11 +41,22 @@ pub(super) fn secret_name(member: &str) -> String {
 /// What a federation has written down about its members.
 pub(super) struct Books {
     client: Client,
+    namespace: &'static str,
 }
 
 impl Books {
+    /// Those of the federation's own API server.
     pub(super) fn new(client: Client) -> Books {
-        Books { client }
+        Books { client, namespace: KOINON_NAMESPACE }
+    }
+
+    /// Those of a cluster that takes part in a federation by its claims.
+    pub(super) fn of_cluster(client: Client) -> Books {
+        Books { client, namespace: NETWORK_NAMESPACE }
+    }
+
+    pub(super) fn namespace(&self) -> &'static str {
+        self.namespace
     }
 
     /// The UID by which the federation's API server is known.
@@ -96,7 +107,7 @@ impl Books {
     pub(super) async fn federation(&self) -> Result<Option<Federation>, Error> {
         let all = self.listed(is_taken_in).await?.unwrap_or_default();
         let all: Vec<_> = all.into_iter().map(Arc::new).collect();
-        Ok(choose(KOINON_NAMESPACE, &all).0.map(Arc::unwrap_or_clone))
+        Ok(choose(self.namespace, &all).0.map(Arc::unwrap_or_clone))
     }
 
     /// The Secret of each member that has one, by its name.
@@ -138,7 +149,7 @@ impl Books {
         let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": name, "namespace": KOINON_NAMESPACE,
+                "name": name, "namespace": self.namespace,
                 "labels": {"app.kubernetes.io/managed-by": "koinon"},
                 "annotations": {CLUSTER_UID: login.uid, SERVER: login.server},
             },
@@ -231,7 +242,7 @@ impl Books {
             let mut federation = known.unwrap_or_else(|| Federation {
                 metadata: ObjectMeta {
                     name: Some(FEDERATION_NAME.into()),
-                    namespace: Some(KOINON_NAMESPACE.into()),
+                    namespace: Some(self.namespace.into()),
                     ..ObjectMeta::default()
                 },
                 spec: FederationSpec::default(),
@@ -260,11 +271,11 @@ impl Books {
     }
 
     fn federations_here(&self) -> Api<Federation> {
-        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+        Api::namespaced(self.client.clone(), self.namespace)
     }
 
     pub(super) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+        Api::namespaced(self.client.clone(), self.namespace)
     }
 }
 

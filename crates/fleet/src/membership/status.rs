@@ -106,7 +106,11 @@ pub fn ignored(federation: &Federation, why: &str) -> FederationStatus {
 
 fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberStatus {
     // Since when it is so may be longer ago than this process knows.
-    let since = known.filter(|known| known.status == now.phase).and_then(|known| known.since.clone());
+    let same = known.filter(|known| known.status == now.phase);
+    let since = same.and_then(|known| known.since.clone());
+    // Told once for each time that it is lost: a status that follows every probe would be written without end.
+    let told = same.and_then(|known| known.last_seen.clone());
+    let seen = told.or_else(|| now.last_seen.map(seconds)).filter(|_| now.phase == Phase::Unreachable);
     MemberStatus {
         cluster_id: id.to_string(),
         status: now.phase,
@@ -114,6 +118,7 @@ fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberSt
         is_leader: false,
         leader: None,
         since: since.or_else(|| Some(seconds(now.since))),
+        last_seen: seen,
         uid: now.uid.clone().or_else(|| known.and_then(|known| known.uid.clone())),
         version: now.version.clone().or_else(|| known.and_then(|known| known.version.clone())),
     }
@@ -127,6 +132,7 @@ fn joining(id: &ClusterId) -> MemberStatus {
         is_leader: false,
         leader: None,
         since: None,
+        last_seen: None,
         uid: None,
         version: None,
     }
@@ -203,6 +209,25 @@ mod tests {
             assert_eq!(status(&federation, &formation, &states, &BTreeMap::new()), first);
         }
         assert_eq!(status(&federation, &formation, &BTreeMap::new(), &BTreeMap::new()), first);
+    }
+
+    #[test]
+    fn when_a_member_was_last_seen_is_told_once_for_each_time_that_it_is_lost() {
+        let (mut federation, formation) = setting();
+        let mut after = |phase, seen: i64| {
+            let last_seen = Some(Timestamp::from_second(seen).unwrap());
+            let state = State { last_seen, ..state(phase, seen + 30, None) };
+            let states = [(ClusterId::new("a").unwrap(), state)].into();
+            let said = status(&federation, &formation, &states, &BTreeMap::new());
+            federation.status = Some(said.clone());
+            said.member_status[0].last_seen.as_ref().map(|seen| seen.0.as_second())
+        };
+        assert_eq!(after(Phase::Reachable, 10), None, "it is seen all the time");
+        assert_eq!(after(Phase::Unreachable, 20), Some(20));
+        // It answers now and then, but not for long enough.
+        assert_eq!(after(Phase::Unreachable, 60), Some(20));
+        assert_eq!(after(Phase::Reachable, 90), None);
+        assert_eq!(after(Phase::Unreachable, 100), Some(100));
     }
 
     #[test]

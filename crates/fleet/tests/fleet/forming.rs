@@ -7,9 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use koinon_api::membership::{
-    Claimed, ClusterClaim, Federation, FederationSpec, MemberCluster, NETWORK_NAMESPACE, crds,
+    Claimed, ClusterClaim, Federation, FederationSpec, MemberCluster, NETWORK_NAMESPACE, Phase, crds,
 };
 use koinon_fleet::election::{Elections, Timing};
+use koinon_fleet::membership;
 use koinon_fleet::membership::controller::{Controller, Kind};
 use koinon_fleet::{Fleet, Metrics, Options};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
@@ -219,6 +220,25 @@ async fn supervisors_lead_every_member_and_the_survivor_takes_over() {
     assert!((20..=37).contains(&after.as_secs()), "{after:?}");
     a.leave(Leave::Well).await;
     c.leave(Leave::Well).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_is_asked_for_its_members_too() {
+    let clusters = three().await;
+    let a = Process::start(&clusters["a"], "a", &clusters);
+    until("a leads all", || async {
+        said(&clusters["a"]).await == "a=Reachable(a) b=Reachable(a) c=Reachable(a)"
+    })
+    .await;
+    a.leave(Leave::ByCrash).await;
+    let rows = membership::list(&clusters["a"].client).await.unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.leader.as_deref())).collect();
+    assert_eq!(shown, [("a", Some("a")), ("b", Some("a")), ("c", Some("a"))]);
+    assert_eq!(
+        (rows[0].phase, rows[0].error.clone()),
+        (Phase::Reachable, None),
+        "it needs no login for itself"
+    );
 }
 
 #[tokio::test(start_paused = true)]

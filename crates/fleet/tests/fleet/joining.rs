@@ -6,10 +6,13 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use koinon_api::membership::{Claimed, ClusterProfile, Federation, KOINON_NAMESPACE, MemberCluster, Phase};
 use koinon_apiserver::auth::kubeconfig::{Entry, Login, render};
 use koinon_apiserver::auth::pki::Authority;
@@ -287,6 +290,29 @@ async fn leaving_takes_no_account_that_is_anothers() {
     assert_eq!(rows[0].phase, Phase::Reachable, "{rows:?}");
     assert_eq!(leave(&other.client, "x").await.unwrap(), Left::Nothing);
     assert!(bindings.get_opt("koinon-member").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn members_tell_who_leads_them_and_when_they_were_seen() {
+    let (federation, a) = (Served::start().await, Served::start().await);
+    joined(&federation, "a", &a).await.unwrap();
+    assert_eq!(list(&federation.client).await.unwrap()[0].leader, None, "no role runs");
+    let leases: Api<Lease> = Api::namespaced(federation.client.clone(), "kube-system");
+    let lease = serde_json::json!({
+        "metadata": {"name": "koinon-workloads"},
+        "spec": {"holderIdentity": "7_x", "leaseDurationSeconds": 30, "renewTime": MicroTime(Timestamp::now())},
+    });
+    leases.create(&Default::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    let row = list(&federation.client).await.unwrap().remove(0);
+    assert_eq!((row.leader.as_deref(), row.last_seen), (Some("7_x"), None));
+    let away = serde_json::json!({
+        "clusterID": "a", "status": "Unreachable", "isLeader": false,
+        "since": "2026-01-01T00:01:00Z", "lastSeen": "2026-01-01T00:00:30Z",
+    });
+    note(&federation, away).await;
+    a.stop().await;
+    let row = list(&federation.client).await.unwrap().remove(0);
+    assert_eq!(row.last_seen, Some("2026-01-01T00:00:30Z".parse().unwrap()));
 }
 
 #[tokio::test]

@@ -135,6 +135,7 @@ fn an_id_that_changed_under_a_federation_stays_in_force() {
 fn who_was_seen_or_joined_is_expected_again() {
     let mut seen = federation("f", 1, &[("a", "sa"), ("b", "sb")]);
     let member = |id: &str| MemberStatus {
+        last_seen: None,
         cluster_id: id.into(),
         status: Phase::Reachable,
         error: None,
