@@ -190,9 +190,11 @@ impl Fleet {
     fn drop_others(&self, wanted: &BTreeMap<ClusterId, Wanted>) -> bool {
         let mut members = self.members.write();
         let before = members.len();
-        members.retain(|name, _| {
+        members.retain(|name, running| {
             let stays = wanted.contains_key(name);
             if !stays {
+                // Its election may still be ending.
+                running.member.client.retire();
                 self.shared.metrics.forget(name.as_str());
             }
             stays
