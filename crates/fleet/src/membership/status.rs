@@ -14,6 +14,8 @@ use crate::fleet::State;
 pub struct Lead {
     pub is_me: bool,
     pub leader: Option<String>,
+    /// Why nobody is known to lead it, if its lease cannot be read or written.
+    pub error: Option<String>,
 }
 
 /// The status that the Federation should have. A member that this process has not made up its mind about yet keeps
@@ -38,7 +40,10 @@ pub fn status(
             (known, Some(now)) => member(id, known, now),
             (None, None) => joining(id),
         };
-        MemberStatus { is_leader: lead.is_me, leader: lead.leader, ..said }
+        // What is wrong with the member itself explains the rest.
+        let unled = || lead.error.map(|why| format!("nobody leads it: {why}"));
+        let error = said.error.clone().or_else(unled);
+        MemberStatus { is_leader: lead.is_me, leader: lead.leader, error, ..said }
     });
     let mut member_status: Vec<_> = members.collect();
     member_status.sort_by(|one, other| one.cluster_id.cmp(&other.cluster_id));
@@ -231,6 +236,22 @@ mod tests {
     }
 
     #[test]
+    fn why_nobody_leads_a_member_is_told_until_somebody_does() {
+        let (mut federation, formation) = setting();
+        let id = || ClusterId::new("a").unwrap();
+        let states = [(id(), state(Phase::Reachable, 10, None))].into();
+        let lead = Lead { error: Some("leases are forbidden".into()), ..Lead::default() };
+        let unled = status(&federation, &formation, &states, &[(id(), lead.clone())].into());
+        assert_eq!(render(&unled), "a Reachable 10 nobody leads it: leases are forbidden, b Joining 0 -");
+        federation.status = Some(unled);
+        let gone = [(id(), state(Phase::Unreachable, 40, Some("no answer")))].into();
+        let after = status(&federation, &formation, &gone, &[(id(), lead)].into());
+        assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
+        let after = status(&federation, &formation, &states, &BTreeMap::new());
+        assert_eq!(render(&after), "a Reachable 10 -, b Joining 0 -");
+    }
+
+    #[test]
     fn another_cluster_under_a_name_has_no_past() {
         let (mut federation, formation) = setting();
         let id = |name| ClusterId::new(name).unwrap();
@@ -252,7 +273,7 @@ mod tests {
         let after = status(&federation, &formation, &blinking, &BTreeMap::new());
         assert_eq!(render(&after), "a Reachable 10 -, b Joining 0 -");
         let gone = [(id("a"), state(Phase::Unreachable, 40, Some("no answer")))].into();
-        let lead = Lead { is_me: false, leader: Some("b".into()) };
+        let lead = Lead { leader: Some("b".into()), ..Lead::default() };
         let after = status(&federation, &formation, &gone, &[(id("a"), lead)].into());
         assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
         assert_eq!(after.member_status[0].leader.as_deref(), Some("b"));

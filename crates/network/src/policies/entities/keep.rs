@@ -77,6 +77,7 @@ impl Keeper {
             }
         });
         keeper.roll.open(&keeper);
+        keeper.post.fleet.metrics().queue("entities", &keeper, |keeper| keeper.queue.waiting());
         let listener: Arc<dyn Listener> = keeper.clone();
         keeper.sight.register(Arc::downgrade(&listener));
         keeper
