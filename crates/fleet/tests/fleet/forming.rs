@@ -16,6 +16,7 @@ use koinon_fleet::{Fleet, Metrics, Options};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -298,6 +299,37 @@ async fn members_come_and_go_without_a_restart() {
     })
     .await;
     a.leave(Leave::Well).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_member_that_leaves_holds_up_no_other_election() {
+    let mut clusters = three().await;
+    let d = Cluster::new(4).await;
+    prepare(&d, "d", false).await;
+    federate(&d, &[]).await;
+    clusters.insert("d".into(), d);
+    let a = Process::start(&clusters["a"], "a", &clusters);
+    until("a leads c", || async { a.elections.fence("c").is_some() }).await;
+    clusters["c"].wire.set(Mode::Silent);
+    let api: Api<Federation> = Api::namespaced(clusters["a"].client.clone(), NETWORK_NAMESPACE);
+    let mut other = league(&clusters["a"]).await;
+    for member in other.spec.members.iter_mut().filter(|member| member.cluster_id.value == "c") {
+        member.cluster_id.value = "d".into();
+    }
+    api.replace("league", &PostParams::default(), &other).await.unwrap();
+    let after = until("a leads d", || async { a.elections.fence("d").is_some() }).await;
+    assert!(after <= Duration::from_secs(4), "{after:?}");
+    assert!(a.elections.fence("c").is_none());
+
+    // Giving back what cannot be given back has its end, and leaves nothing behind of who left.
+    let fleet = a.fleet.clone();
+    a.leave(Leave::Well).await;
+    assert_eq!(holder(&clusters["d"], "d").await, None);
+    let mut registry = Registry::default();
+    fleet.metrics().register(&mut registry);
+    let mut shown = String::new();
+    prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
+    assert!(shown.contains("member=\"d\"") && !shown.contains("calls_total{member=\"c\""), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
