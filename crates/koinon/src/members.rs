@@ -142,8 +142,7 @@ async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Co
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match file {
         Some(file) => {
-            let read = Kubeconfig::read_from(file);
-            let read = read.with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+            let read = Kubeconfig::read_from(file).map_err(|error| unreadable(file, &error))?;
             Config::from_custom_kubeconfig(read, &options)
                 .await
                 .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
@@ -158,11 +157,35 @@ async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Co
     Ok(config)
 }
 
+/// What is wrong with a kubeconfig, in one sentence: what a parser shows of the file may be a password.
+fn unreadable(file: &Path, error: &dyn std::error::Error) -> anyhow::Error {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let why = cause.to_string();
+    let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
+    anyhow::anyhow!("cannot read the kubeconfig {}: {why}", file.display())
+}
+
 #[cfg(test)]
 mod tests {
     use koinon_fleet::Phase;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_read_is_told_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bad.yaml");
+        std::fs::write(&file, "apiVersion: v1\nkind: Config\nclusters: [\n  password: 7\nusers: }\n")
+            .unwrap();
+        let told = format!("{:#}", config(Some(&file), None).await.unwrap_err());
+        assert!(told.starts_with("cannot read the kubeconfig ") && told.contains("line"), "{told}");
+        assert!(!told.contains('\n') && !told.contains("password"), "{told}");
+        let told = format!("{:#}", config(Some(&folder.path().join("none")), None).await.unwrap_err());
+        assert!(told.contains("No such file"), "{told}");
+    }
 
     #[test]
     fn a_table_is_as_wide_as_it_needs_to_be() {

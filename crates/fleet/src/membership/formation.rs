@@ -196,6 +196,7 @@ pub(super) fn choose(
 
 fn part(claims: &Claims, federation: Option<&Federation>, problems: &mut Vec<String>) -> Part {
     let Some(federation) = federation else { return Part::Alone("there is no Federation here".into()) };
+    problems.extend(claims.disagreements());
     let bound = federation.status.as_ref().and_then(|status| status.cluster_id.as_deref());
     // Others know the cluster by the ID that it had when the Federation began, so that one stays in force.
     let id = match (bound, claims.id()) {

@@ -203,3 +203,11 @@ fn a_cluster_under_two_names_counts_once() {
     assert_eq!(names(&formation), "a(?) b(?) c(me)");
     assert_eq!(formation.problems.len(), 2);
 }
+
+#[test]
+fn one_claim_under_two_names_with_two_values_is_told() {
+    let differ = claims(&[("id.k8s.io", "a"), ("cluster.clusterset.k8s.io", "b")]);
+    let formation = form(&differ, vec![federation("f", 1, &[])], &[]);
+    assert_eq!(formation.part, Part::Child(ClusterId::new("a").unwrap()));
+    assert_eq!(formation.problems.len(), 1, "{:?}", formation.problems);
+}
