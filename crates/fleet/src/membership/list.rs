@@ -45,6 +45,11 @@ pub struct Row {
 /// All members, by name: those of the federation's API server, or, where none are written down, those of the cluster
 /// that is asked.
 pub async fn list(federation: &Client) -> Result<Vec<Row>, Error> {
+    // Boxed: much is waited for here, and whoever waits for this would carry all of it.
+    Box::pin(gather(federation)).await
+}
+
+async fn gather(federation: &Client) -> Result<Vec<Row>, Error> {
     let mut books = Books::new(federation.clone());
     let mut known = books.federation().await?;
     if known.is_none() {
