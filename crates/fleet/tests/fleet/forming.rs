@@ -350,6 +350,46 @@ async fn the_wrong_cluster_under_a_name_is_told_and_not_led() {
     a.leave(Leave::Well).await;
 }
 
+/// As when a cluster was rebuilt and joined again between two looks.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_under_the_same_name_is_led_in_its_own_right() {
+    let clusters = three().await;
+    let (a, c) = (&clusters["a"], &clusters["c"]);
+    let rebuilt = Cluster::new(33).await;
+    prepare(&rebuilt, "c", false).await;
+    federate(&rebuilt, &[]).await;
+    let secrets: Api<Secret> = Api::namespaced(a.client.clone(), NETWORK_NAMESPACE);
+    let known_as = |uid: String| {
+        Patch::Merge(serde_json::json!({"metadata": {"annotations": {"koinon.dev/cluster-uid": uid}}}))
+    };
+    let login: Secret = serde_json::from_value(
+        serde_json::json!({"metadata": {"name": "login-c"}, "stringData": {"token": "t"}}),
+    )
+    .unwrap();
+    create(&a.client, NETWORK_NAMESPACE, &login).await;
+    secrets.patch("login-c", &PatchParams::default(), &known_as(c.uid().await)).await.unwrap();
+    let api: Api<Federation> = Api::namespaced(a.client.clone(), NETWORK_NAMESPACE);
+    let mut league = league(a).await;
+    league.spec.members[2].secret = "login-c".into();
+    api.replace("league", &PostParams::default(), &league).await.unwrap();
+    let process = Process::start(a, "a", &clusters);
+    until("a leads c", || async { process.elections.fence("c").is_some() }).await;
+    let old = process.elections.fence("c").unwrap();
+
+    c.wire.turn_to(&rebuilt);
+    secrets.patch("login-c", &PatchParams::default(), &known_as(rebuilt.uid().await)).await.unwrap();
+    until("the rebuilt cluster is led", || async {
+        holder(&rebuilt, "c").await.is_some() && process.elections.fence("c").is_some()
+    })
+    .await;
+    assert!(!old.holds(), "the right to the old cluster is none to the new");
+    let status = self::league(a).await.status.unwrap();
+    let told = status.member_status.iter().find(|one| one.cluster_id == "c").unwrap();
+    assert_eq!(told.uid, Some(rebuilt.uid().await));
+    process.leave(Leave::Well).await;
+    assert_eq!(holder(&rebuilt, "c").await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn at_rest_only_leases_are_written() {
     let clusters = three().await;
