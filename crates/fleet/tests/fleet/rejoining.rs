@@ -119,7 +119,7 @@ async fn joining_again_waits_until_what_was_said_before_is_over() {
     let (waits, waited) = tokio::sync::oneshot::channel();
     let mut waits = Some(waits);
     let (reach, ()) = tokio::join!(
-        arrival.until_reached(true, |_| {
+        arrival.until_reached(true, move |_| {
             let _ = waits.take().map(|waits| waits.send(()));
         }),
         async {
