@@ -108,6 +108,9 @@ pub struct MemberStatus {
     /// Since when the status is what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+    /// When it was seen for the last time, of a member that is unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Time>,
     /// The UID of its `kube-system` namespace, by which it is known again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,

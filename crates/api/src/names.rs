@@ -9,8 +9,14 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Where our own objects live, in the federation and in members.
 pub const SYSTEM_NAMESPACE: &str = "koinon-system";
 
+/// Where the Leases are by which the replicas of a role take turns, beside those of other controllers: that namespace is
+/// always there.
+pub const LEASE_NAMESPACE: &str = "kube-system";
+
 /// Federated ReplicaSets and Deployments.
 pub mod workloads {
+    /// The role's name: of its Lease, its account and its webhook.
+    pub const ROLE: &str = "koinon-workloads";
     /// Annotation on a federated ReplicaSet: how to spread its replicas (see [`crate::preferences`]).
     pub const REPLICA_SET_PREFERENCES: &str = "federation.kubernetes.io/replica-set-preferences";
     /// Annotation on a federated Deployment: how to spread its replicas (see [`crate::preferences`]).

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -108,6 +109,8 @@ pub struct Member {
     pub(crate) client: MemberClient,
     pub(crate) state: RwLock<State>,
     link: RwLock<Link>,
+    /// Tells it from others that had the same name before.
+    pub(crate) serial: u64,
     /// Wakes the probe before its time.
     pub(crate) hurry: Notify,
 }
@@ -129,12 +132,19 @@ impl Member {
     pub fn is_reachable(&self) -> bool {
         self.state.read().phase == Phase::Reachable
     }
+
+    /// Whether this is the cluster with that UID, as far as either is known.
+    fn may_be(&self, uid: Option<&str>) -> bool {
+        let known = self.client.uid();
+        known.as_deref().zip(uid).is_none_or(|(known, uid)| known == uid)
+    }
 }
 
 /// All members, shared by everything that works with them.
 pub struct Fleet {
     members: RwLock<BTreeMap<ClusterId, Running>>,
     changed: watch::Sender<u64>,
+    serials: AtomicU64,
     pub(crate) options: Options,
     shared: Shared,
     pub(crate) start: Instant,
@@ -152,17 +162,19 @@ impl Fleet {
         Arc::new(Fleet {
             members: RwLock::default(),
             changed: watch::Sender::new(0),
+            serials: AtomicU64::new(1),
             options,
             shared,
             start: Instant::now(),
         })
     }
 
-    /// Makes the members be these. Who is there already stays, with new credentials where they changed.
+    /// Makes the members be these. Who is there already stays, with new credentials where they changed; another cluster
+    /// under the same name is another member, of which nothing is known yet.
     pub async fn set(self: &Arc<Self>, wanted: BTreeMap<ClusterId, Wanted>) {
         let mut changed = self.drop_others(&wanted);
         for (name, wanted) in wanted {
-            match self.get(name.as_str()) {
+            match self.get(name.as_str()).filter(|member| member.may_be(wanted.uid.as_deref())) {
                 Some(member) => changed |= self.update(&member, wanted).await,
                 None => {
                     self.add(name, wanted).await;
@@ -178,9 +190,11 @@ impl Fleet {
     fn drop_others(&self, wanted: &BTreeMap<ClusterId, Wanted>) -> bool {
         let mut members = self.members.write();
         let before = members.len();
-        members.retain(|name, _| {
+        members.retain(|name, running| {
             let stays = wanted.contains_key(name);
             if !stays {
+                // Its election may still be ending.
+                running.member.client.retire();
                 self.shared.metrics.forget(name.as_str());
             }
             stays
@@ -217,6 +231,7 @@ impl Fleet {
             client,
             state: RwLock::new(state),
             link: RwLock::new(wanted.link),
+            serial: self.serials.fetch_add(1, Ordering::Relaxed),
             hurry: Notify::new(),
         });
         let probing = Task::spawn(probe(Arc::downgrade(self), member.clone()));
@@ -269,6 +284,7 @@ impl Fleet {
             }
             for member in members {
                 watches.entry(member.name().clone()).or_insert_with(|| {
+                    index.enter(member.name(), member.serial);
                     let api = api(member.client());
                     kind = kind_of::<R>(&api);
                     let watch = self.watch(&member, index.clone(), selection.clone(), api);

@@ -13,6 +13,8 @@ use kube::Resource;
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 
+use crate::fleet::Member;
+
 /// What a role keeps of an object: a few numbers and names, never the object.
 pub trait Record: PartialEq + Send + Sync + 'static {
     type Object: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static;
@@ -58,11 +60,13 @@ struct Shelf<R> {
     knowledge: Knowledge,
     /// Whether the member was last seen to know no such kind.
     unserved: bool,
+    /// Which of those that had the member's name these are the objects of; nothing where nobody said so.
+    serial: u64,
 }
 
 impl<R> Default for Shelf<R> {
     fn default() -> Self {
-        Shelf { known: Known::default(), knowledge: Knowledge::Unknown, unserved: false }
+        Shelf { known: Known::default(), knowledge: Knowledge::Unknown, unserved: false, serial: 0 }
     }
 }
 
@@ -126,6 +130,16 @@ impl<R: Record> Index<R> {
 
     pub fn knowledge(&self, member: &str) -> Knowledge {
         self.shelves.read().get(member).map_or(Knowledge::Unknown, |shelf| shelf.knowledge)
+    }
+
+    /// Whether what is here is of this member, and not of one that had its name before.
+    pub(crate) fn is_of(&self, member: &Member) -> bool {
+        self.shelves.read().get(member.name()).is_some_and(|shelf| shelf.serial == member.serial)
+    }
+
+    /// From now on what comes under this name is of that member.
+    pub(crate) fn enter(&self, member: &ClusterId, serial: u64) {
+        self.shelves.write().entry(member.clone()).or_default().serial = serial;
     }
 
     /// Whether a member certainly serves no such kind: there is none, and none can be made.

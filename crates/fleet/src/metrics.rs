@@ -1,6 +1,9 @@
 //! What the fleet counts and measures. Labels are members and kinds, never objects.
 
+mod queues;
+
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -11,6 +14,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use self::queues::Queues;
 
 /// How a call to a member ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,11 +69,6 @@ struct Watch {
     kind: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Queued {
-    queue: String,
-}
-
 /// The measurements of one fleet; clones share them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -78,7 +78,7 @@ pub struct Metrics {
     relists: Family<Watch, Counter>,
     offline_seconds: Family<Member, Counter<f64, AtomicU64>>,
     reachable: Family<Member, Gauge>,
-    queue_depth: Family<Queued, Gauge>,
+    queues: Queues,
 }
 
 impl Default for Metrics {
@@ -90,7 +90,7 @@ impl Default for Metrics {
             relists: Family::default(),
             offline_seconds: Family::default(),
             reachable: Family::default(),
-            queue_depth: Family::default(),
+            queues: Queues::default(),
         }
     }
 }
@@ -109,7 +109,7 @@ impl Metrics {
         registry.register("relists", "How often a kind had to be listed", self.relists.clone());
         registry.register("offline_seconds", "Time that members were offline", self.offline_seconds.clone());
         registry.register("reachable", "1 while the member is reachable", self.reachable.clone());
-        registry.register("queue_depth", "Keys that wait to be worked on", self.queue_depth.clone());
+        registry.register_collector(Box::new(self.queues.clone()));
     }
 
     pub(crate) fn call(&self, member: &str, outcome: Outcome) {
@@ -142,10 +142,15 @@ impl Metrics {
         self.offline_seconds.get_or_create(&member).inc_by(offline_for.as_secs_f64());
     }
 
-    /// Says how many keys wait in a role's queue.
-    pub fn queue_depth(&self, queue: &str, waiting: usize) {
-        let queue = Queued { queue: queue.into() };
-        self.queue_depth.get_or_create(&queue).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    /// Has it shown how many keys wait in a role's queue, for as long as its owner is there. Queues of one name count
+    /// together.
+    pub fn queue<T: Send + Sync + 'static>(
+        &self,
+        name: &'static str,
+        owner: &Arc<T>,
+        waiting: impl Fn(&T) -> usize + Send + Sync + 'static,
+    ) {
+        self.queues.add(name, owner, waiting);
     }
 
     /// Drops what is measured of a member that is none any more.

@@ -60,6 +60,7 @@ pub(crate) async fn probe(fleet: Weak<Fleet>, member: Arc<Member>) {
         // Not held while waiting: a fleet that nobody uses any more ends.
         drop(fleet);
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = member.hurry.notified() => {}
         }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
-use koinon_fleet::membership::{self, Candidate, Joined, Reach, Row};
+use koinon_fleet::membership::{self, Arrival, Candidate, Joined, Left, Reach, Row};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
@@ -60,8 +60,9 @@ pub(crate) async fn join(args: Join) -> anyhow::Result<()> {
     let candidate = Candidate::new(config)?;
     let name = args.name;
     let progress = |step: &str| eprintln!("{step}");
+    let arrival = Arrival::expect(&federation, &name).await?;
     let joined = membership::join(&federation, &name, &candidate, progress).await?;
-    let reach = membership::until_reached(&federation, &name, progress).await?;
+    let reach = arrival.until_reached(joined == Joined::New, progress).await?;
     if let Reach::Away(why) = reach {
         anyhow::bail!("cluster {name} is a member now, but the federation does not reach it: {why}");
     }
@@ -79,11 +80,13 @@ pub(crate) async fn unjoin(args: Unjoin) -> anyhow::Result<()> {
     let federation = client(&args.federation).await?;
     let left = membership::leave(&federation, &args.name).await?;
     println!("cluster {} left; its workloads run on", args.name);
-    if let Some(why) = left.behind {
-        eprintln!(
-            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {}",
-            membership::rbac::NAME
-        );
+    let account = membership::rbac::NAME;
+    match left {
+        Left::Nothing => {}
+        Left::Account(why) => eprintln!(
+            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {account}"
+        ),
+        Left::Others(why) => eprintln!("the ClusterRoleBinding {account} in it was left as it is: {why}"),
     }
     Ok(())
 }
@@ -114,7 +117,7 @@ fn table(rows: &[Row], now: Timestamp) -> String {
 
 fn line(row: &Row, now: Timestamp) -> Vec<String> {
     let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".into());
-    let seen = match (row.error.is_none(), row.gone_since) {
+    let seen = match (row.error.is_none(), row.last_seen) {
         (true, _) => "now".to_owned(),
         (false, Some(since)) => format!("{} ago", age(now.duration_since(since))),
         (false, None) => "unknown".to_owned(),
@@ -139,8 +142,7 @@ async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Co
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let mut config = match file {
         Some(file) => {
-            let read = Kubeconfig::read_from(file);
-            let read = read.with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
+            let read = Kubeconfig::read_from(file).map_err(|error| unreadable(file, &error))?;
             Config::from_custom_kubeconfig(read, &options)
                 .await
                 .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
@@ -155,11 +157,35 @@ async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Co
     Ok(config)
 }
 
+/// What is wrong with a kubeconfig, in one sentence: what a parser shows of the file may be a password.
+fn unreadable(file: &Path, error: &dyn std::error::Error) -> anyhow::Error {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let why = cause.to_string();
+    let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
+    anyhow::anyhow!("cannot read the kubeconfig {}: {why}", file.display())
+}
+
 #[cfg(test)]
 mod tests {
     use koinon_fleet::Phase;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_cannot_be_read_is_told_in_one_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bad.yaml");
+        std::fs::write(&file, "apiVersion: v1\nkind: Config\nclusters: [\n  password: 7\nusers: }\n")
+            .unwrap();
+        let told = format!("{:#}", config(Some(&file), None).await.unwrap_err());
+        assert!(told.starts_with("cannot read the kubeconfig ") && told.contains("line"), "{told}");
+        assert!(!told.contains('\n') && !told.contains("password"), "{told}");
+        let told = format!("{:#}", config(Some(&folder.path().join("none")), None).await.unwrap_err());
+        assert!(told.contains("No such file"), "{told}");
+    }
 
     #[test]
     fn a_table_is_as_wide_as_it_needs_to_be() {
@@ -172,7 +198,7 @@ mod tests {
             version: Some("v1.36.3".into()),
             nodes: error.is_none().then_some(3),
             leader: None,
-            gone_since: gone.map(|at| Timestamp::from_second(at).unwrap()),
+            last_seen: gone.map(|at| Timestamp::from_second(at).unwrap()),
         };
         let rows = [
             row("a", Phase::Reachable, None, None),

@@ -61,12 +61,12 @@ async fn arrange(
     running: &mut BTreeMap<ClusterId, (Arc<Member>, Work)>,
 ) {
     let members = fleet.members();
-    let over = running.extract_if(.., |name, (member, work)| {
+    let over = running.extract_if(.., |_, (member, work)| {
         let is_member = members.iter().any(|known| Arc::ptr_eq(known, member));
         !is_member
             || match work {
-                Work::Leading(_) => !elections.leads_member(name.as_str()),
-                Work::Leaving(_) => !elections.has_left(name.as_str()),
+                Work::Leading(_) => !elections.leads_member(member),
+                Work::Leaving(_) => !elections.has_left(member),
             }
     });
     let over: Vec<Task> = over
@@ -79,9 +79,9 @@ async fn arrange(
         if running.contains_key(member.name()) {
             continue;
         }
-        let work = if let Some(fence) = elections.fence(member.name().as_str()) {
+        let work = if let Some(fence) = elections.fence_of(&member).filter(Fence::holds) {
             Work::Leading(Task::spawn(serve(fleet.clone(), member.clone(), fence, features.to_vec())))
-        } else if elections.has_left(member.name().as_str()) {
+        } else if elections.has_left(&member) {
             Work::Leaving(Task::spawn(withdraw(member.clone(), features.to_vec())))
         } else {
             continue;

@@ -85,6 +85,7 @@ impl Network {
     fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             tokio::select! {
+                biased;
                 () = shutdown => {}
                 () = self.controller.run() => {}
                 never = self.elections.run(self.controller.formed()) => match never {},

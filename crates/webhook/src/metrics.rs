@@ -16,7 +16,8 @@ struct Said {
 #[derive(Clone, Default)]
 pub struct Metrics {
     reviews: Family<Said, Counter>,
-    certificate_end: Gauge,
+    /// Without a certificate there is nothing that ends.
+    certificate_end: Family<[(&'static str, &'static str); 0], Gauge>,
 }
 
 impl Metrics {
@@ -36,6 +37,25 @@ impl Metrics {
     }
 
     pub(crate) fn certificate_ends(&self, end: Timestamp) {
-        self.certificate_end.set(end.as_second());
+        self.certificate_end.get_or_create(&[]).set(end.as_second());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_shown_once_there_is_one() {
+        let (metrics, mut registry) = (Metrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        let shown = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text.lines().find(|line| line.starts_with("koinon_webhook_certificate")).map(str::to_owned)
+        };
+        assert_eq!(shown(), None);
+        metrics.certificate_ends(Timestamp::from_second(7).unwrap());
+        assert_eq!(shown().as_deref(), Some("koinon_webhook_certificate_end_timestamp_seconds{} 7"));
     }
 }

@@ -8,9 +8,9 @@ use koinon_webhook::Registration;
 use serde_json::Value;
 
 /// The role's account and rights, its ValidatingWebhookConfiguration, and the Lease that its replicas contend for.
-pub const NAME: &str = "koinon-workloads";
+pub const NAME: &str = koinon_api::names::workloads::ROLE;
 /// Where that Lease is.
-const LEASES: &str = "kube-system";
+const LEASES: &str = koinon_api::names::LEASE_NAMESPACE;
 
 /// The definitions of every kind that the role brings along.
 pub fn crds() -> Vec<Value> {

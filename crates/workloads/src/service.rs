@@ -58,6 +58,7 @@ impl Workloads {
         metrics: Metrics,
     ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
+        fleet.metrics().queue("workloads", &queue, |queue| queue.waiting());
         let ledger = Arc::new(Ledger::new(options.retry_refused));
         let jobs = queue.clone();
         let deletions =

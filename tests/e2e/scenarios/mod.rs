@@ -54,6 +54,7 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("policies", Some(Lane::Union), policies::all()),
         ("services", Some(Lane::Union), services::all()),
         ("sync", Some(Lane::Sync), sync::all()),
+        ("formation", None, formation::of_the_league()),
         ("commands", None, commands),
         ("deletion", None, deletion::all()),
         ("rollout", None, rollout::all()),

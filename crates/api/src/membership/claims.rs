@@ -26,14 +26,15 @@ impl WellKnown {
                 "supervisor.antreaplus.vmware-tanzu.com",
                 "supervisor.antreaplus.vmware.com",
                 "supervisor.antreaplus.tanzu.vmware.com",
+                "supervisor.antreaplus.vmware-tanzue.com",
             ],
         }
     }
 
+    const ALL: [WellKnown; 3] = [WellKnown::Id, WellKnown::ClusterSet, WellKnown::Supervisor];
+
     fn of(name: &str) -> Option<WellKnown> {
-        [WellKnown::Id, WellKnown::ClusterSet, WellKnown::Supervisor]
-            .into_iter()
-            .find(|known| known.names().contains(&name))
+        WellKnown::ALL.into_iter().find(|known| known.names().contains(&name))
     }
 }
 
@@ -72,6 +73,24 @@ impl Claims {
     /// Whether the cluster offers to lead members: it claims so, and does not say `false`.
     pub fn is_supervisor(&self) -> bool {
         self.get(WellKnown::Supervisor).is_some_and(|value| !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// What is claimed under several names with different values, in words for people.
+    pub fn disagreements(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for known in WellKnown::ALL {
+            let mut claimed =
+                known.names().iter().filter_map(|name| Some((*name, self.by_name.get(*name)?.as_str())));
+            let Some((first, value)) = claimed.next() else { continue };
+            let differ = claimed.filter(|(_, other)| *other != value);
+            told.extend(differ.map(|(name, other)| {
+                format!(
+                    "the claims {first} and {name} are the same claim, but one says {value:?} and the other {other:?}: \
+                     {first} counts; delete the other"
+                )
+            }));
+        }
+        told
     }
 
     /// Every claim; well-known ones under their first name.
@@ -136,6 +155,26 @@ mod tests {
             let read = claims(&[("supervisor.antreaplus.tanzu-vmware.com", None, value)]);
             assert_eq!(read.is_supervisor(), expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn names_of_one_claim_that_differ_are_told() {
+        let agree = claims(&[("id.k8s.io", None, "a"), ("cluster.clusterset.k8s.io", None, "a")]);
+        assert_eq!(agree.disagreements(), Vec::<String>::new());
+        let differ = claims(&[
+            ("supervisor.antreaplus.vmware-tanzue.com", None, "true"),
+            ("supervisor.antreaplus.vmware.com", None, "false"),
+        ]);
+        assert!(!differ.is_supervisor());
+        assert_eq!(
+            differ.disagreements(),
+            [
+                "the claims supervisor.antreaplus.vmware.com and supervisor.antreaplus.vmware-tanzue.com are the same claim, \
+              but one says \"false\" and the other \"true\": supervisor.antreaplus.vmware.com counts; delete the other"
+            ]
+        );
+        let alone = claims(&[("supervisor.antreaplus.vmware-tanzue.com", None, "true")]);
+        assert!(alone.is_supervisor() && alone.disagreements().is_empty());
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub fn federation_crd() -> Value {
             "isLeader": {"type": "boolean", "description": "Whether this cluster leads the member."},
             "leader": {"type": "string", "description": "The cluster that leads the member."},
             "since": {"type": "string", "format": "date-time", "description": "Since when the status is what it is."},
+            "lastSeen": {"type": "string", "format": "date-time", "description": "When it was seen for the last time, of a member that is unreachable."},
             "uid": {"type": "string", "description": "The UID of the member's kube-system namespace: another cluster at the same address is not the member."},
             "version": {"type": "string", "description": "The Kubernetes version of the member's API server."},
         },

@@ -55,6 +55,7 @@ impl Fence {
                     return;
                 }
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep_until(end) => {}
                     changed = until.changed() => if changed.is_err() { return },
                 }
@@ -114,14 +115,17 @@ impl Campaign {
         let until = watch::Sender::new(self.start);
         let mut end = std::pin::pin!(end);
         let mut event = Event::Tick;
+        // What went wrong with the lease stays so until it goes well, also while nothing is tried.
+        let mut trouble: Option<String> = None;
         loop {
             let action = contender.step(self.start.elapsed(), event);
             until.send_replace(self.start + contender.leads_until().unwrap_or_default());
-            self.tell(contender, &until, None);
+            self.tell(contender, &until, trouble.clone());
             let rests = matches!(action, LeaseAction::Rest(_));
             let (done, ended) = {
                 let mut act = std::pin::pin!(self.act(action, contender, known));
                 tokio::select! {
+                    biased;
                     done = &mut act => (done, false),
                     () = &mut end => {
                         self.stop(&until);
@@ -133,13 +137,17 @@ impl Campaign {
                     }
                 }
             };
-            event = done.unwrap_or_else(|failed| {
-                tracing::debug!(lease = self.name, why = failed.why, "the lease was not read or written");
-                if !ended {
-                    self.tell(contender, &until, Some(failed.why));
+            event = match done {
+                Ok(event) => {
+                    trouble = trouble.filter(|_| rests);
+                    event
                 }
-                Event::Failed
-            });
+                Err(failed) => {
+                    tracing::debug!(lease = self.name, why = failed.why, "the lease was not read or written");
+                    trouble = Some(failed.why);
+                    Event::Failed
+                }
+            };
             if ended {
                 // Whose the lease is now; nothing more is done about it.
                 contender.step(self.start.elapsed(), event);
@@ -317,6 +325,7 @@ where
             };
             let mut lost = leadership.clone();
             tokio::select! {
+                biased;
                 () = serve => {}
                 _ = lost.wait_for(|now| now.fence.is_none()) => {}
             }
@@ -325,6 +334,7 @@ where
     let campaign = campaign.run(async move { drop(stopped.await) });
     let mut campaign = std::pin::pin!(campaign);
     tokio::select! {
+        biased;
         () = &mut campaign => return,
         () = lead => {}
         () = end => {}

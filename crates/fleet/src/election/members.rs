@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use koinon_api::membership::{ClusterId, Federation, NETWORK_NAMESPACE};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 
 use super::campaign::{Campaign, Fence, Leadership, cluster_of, identity};
@@ -38,6 +39,8 @@ pub struct Elections {
     timing: Timing,
     taking_part: Arc<Index<TakesPart>>,
     running: RwLock<BTreeMap<ClusterId, Running>>,
+    /// Elections that are over and give their leases back. One in a member that does not answer takes its time.
+    ending: Mutex<BTreeMap<ClusterId, Ending>>,
     changed: watch::Sender<u64>,
 }
 
@@ -50,6 +53,11 @@ struct Running {
     task: Task,
 }
 
+struct Ending {
+    over: Arc<AtomicBool>,
+    task: Task,
+}
+
 impl Elections {
     /// Elections in which this process is known by its cluster and `instance`.
     pub fn new(fleet: Arc<Fleet>, instance: &str, timing: Timing) -> Arc<Elections> {
@@ -59,27 +67,35 @@ impl Elections {
             timing,
             taking_part: Index::new(),
             running: RwLock::default(),
+            ending: Mutex::default(),
             changed: watch::Sender::new(0),
         })
     }
 
     /// The right to write to a member, while this process leads it.
     pub fn fence(&self, member: &str) -> Option<Fence> {
-        let running = self.running.read();
-        let fence = running.get(member)?.leadership.borrow().fence.clone();
-        fence.filter(Fence::holds)
+        let member = self.fleet.get(member)?;
+        self.fence_of(&member).filter(Fence::holds)
     }
 
     /// Whether this process leads a member, even if it may not write for a moment.
-    pub fn leads_member(&self, member: &str) -> bool {
-        self.running.read().get(member).is_some_and(|running| running.leadership.borrow().fence.is_some())
+    pub fn leads_member(&self, member: &Member) -> bool {
+        self.fence_of(member).is_some()
+    }
+
+    /// The same while it may not be written for a moment. The election of another cluster that had the name before, and
+    /// that is about to end, gives no right here.
+    pub fn fence_of(&self, member: &Member) -> Option<Fence> {
+        let running = self.running.read();
+        let running = running.get(member.name()).filter(|running| std::ptr::eq(&*running.member, member))?;
+        running.leadership.borrow().fence.clone()
     }
 
     /// Whether a member certainly takes part no more: it has no Federation of its own, and nobody leads it.
-    pub fn has_left(&self, member: &str) -> bool {
-        self.taking_part.knowledge(member) == Knowledge::Complete
-            && self.taking_part.of_member(member).is_empty()
-            && !self.running.read().contains_key(member)
+    pub fn has_left(&self, member: &Member) -> bool {
+        self.opted_out(member)
+            && !self.running.read().contains_key(member.name())
+            && !self.is_ending(member.name().as_str())
     }
 
     /// Who leads the members, as far as is known here.
@@ -88,7 +104,8 @@ impl Elections {
         let leads = running.iter().map(|(id, running)| {
             let leadership = running.leadership.borrow();
             let leader = leadership.holder.as_deref().map(|holder| cluster_of(holder).to_owned());
-            (id.clone(), Lead { is_me: leadership.fence.is_some(), leader })
+            let error = leadership.error.clone().filter(|_| leader.is_none());
+            (id.clone(), Lead { is_me: leadership.fence.is_some(), leader, error })
         });
         leads.collect()
     }
@@ -123,9 +140,10 @@ impl Elections {
                 heard.borrow_and_update();
                 let part = formed.borrow_and_update().as_ref().map(|formation| formation.part.clone());
                 if let Some(part) = part {
-                    self.arrange(&part).await;
+                    self.arrange(&part);
                 }
                 tokio::select! {
+                    biased;
                     _ = members.changed() => {}
                     _ = heard.changed() => {}
                     _ = formed.changed() => {}
@@ -133,6 +151,7 @@ impl Elections {
             }
         };
         tokio::select! {
+            biased;
             never = follow => never,
             never = contend => never,
         }
@@ -141,47 +160,77 @@ impl Elections {
     /// Gives every lease back.
     pub async fn end(&self) {
         let running = std::mem::take(&mut *self.running.write());
-        end_all(running.into_values()).await;
+        for (id, running) in running {
+            self.let_go(id, running);
+        }
+        let ending = std::mem::take(&mut *self.ending.lock());
+        // Side by side: an unreachable one takes its time.
+        futures::future::join_all(ending.into_values().map(|ending| ending.task.done())).await;
+    }
+
+    /// Ends an election beside all others.
+    fn let_go(&self, id: ClusterId, running: Running) {
+        let (over, changed) = (Arc::new(AtomicBool::new(false)), self.changed.clone());
+        let told = over.clone();
+        let task = Task::spawn(async move {
+            running.end().await;
+            told.store(true, Ordering::Release);
+            // Whoever waits for it may begin.
+            changed.send_modify(|count| *count += 1);
+        });
+        self.ending.lock().insert(id, Ending { over, task });
+    }
+
+    /// Whether an election under this name still gives its lease back. A new one would take the lease for its own, as it
+    /// is held in the same name, and lead on after it was given back.
+    fn is_ending(&self, member: &str) -> bool {
+        let mut ending = self.ending.lock();
+        ending.retain(|_, ending| !ending.over.load(Ordering::Acquire));
+        ending.contains_key(member)
     }
 
     /// Contends where it should be contended, and only there.
-    async fn arrange(self: &Arc<Self>, part: &Part) {
+    fn arrange(self: &Arc<Self>, part: &Part) {
         let members = self.fleet.members();
         let me = match part {
             Part::Supervisor(me) => Some(me),
             Part::Alone(_) | Part::Child(_) | Part::Federation => None,
         };
-        let left: Vec<Running> = {
+        let left: Vec<(ClusterId, Running)> = {
             let mut running = self.running.write();
-            let left = running.extract_if(.., |id, running| {
+            let left = running.extract_if(.., |_, running| {
                 let is_member = members.iter().any(|member| Arc::ptr_eq(member, &running.member));
-                !is_member || me != Some(&running.me) || self.opted_out(id)
+                !is_member || me != Some(&running.me) || self.opted_out(&running.member)
             });
-            left.map(|(_, running)| running).collect()
+            left.collect()
         };
-        end_all(left).await;
+        for (id, running) in left {
+            self.let_go(id, running);
+        }
         let Some(me) = me else { return };
         for member in members {
             let known = self.running.read().contains_key(member.name());
-            if !known && self.takes_part(member.name()) {
+            if !known && self.takes_part(&member) && !self.is_ending(member.name().as_str()) {
                 let running = self.start(me.clone(), member.clone());
                 self.running.write().insert(member.name().clone(), running);
             }
         }
     }
 
-    /// Whether the member certainly has a Federation.
-    fn takes_part(&self, member: &ClusterId) -> bool {
-        !self.taking_part.of_member(member.as_str()).is_empty()
+    /// Whether the member certainly has a Federation. What was read of another cluster under its name says nothing.
+    fn takes_part(&self, member: &Member) -> bool {
+        self.taking_part.is_of(member) && !self.taking_part.of_member(member.name().as_str()).is_empty()
     }
 
     /// Whether the member certainly has none any more. Not to know is no reason to let go.
-    fn opted_out(&self, member: &ClusterId) -> bool {
-        self.taking_part.knowledge(member.as_str()) == Knowledge::Complete && !self.takes_part(member)
+    fn opted_out(&self, member: &Member) -> bool {
+        self.taking_part.is_of(member)
+            && self.taking_part.knowledge(member.name().as_str()) == Knowledge::Complete
+            && !self.takes_part(member)
     }
 
     fn start(self: &Arc<Self>, me: ClusterId, member: Arc<Member>) -> Running {
-        let api = member.client().namespaced::<Lease>(NETWORK_NAMESPACE);
+        let api = member.client().reserved::<Lease>(NETWORK_NAMESPACE);
         let holder = identity(me.as_str(), &self.instance);
         let clock = self.fleet.clock().clone();
         let campaign = Campaign::new(api, member.name().as_str(), &holder, self.timing, clock);
@@ -201,11 +250,6 @@ impl Elections {
         });
         Running { member, me, leadership, end, task }
     }
-}
-
-/// Side by side: an unreachable one takes its time to end.
-async fn end_all(running: impl IntoIterator<Item = Running>) {
-    futures::future::join_all(running.into_iter().map(Running::end)).await;
 }
 
 impl Running {

@@ -1,6 +1,7 @@
 //! What stands between controllers and one member: every request passes here, and none can hang, crowd or
 //! reach the wrong cluster.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,14 +21,26 @@ use super::error::{Away, cause};
 use super::identity::{Identity, Seen};
 use crate::metrics::{Metrics, Outcome};
 
+/// Whose turn a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Ordinary,
+    /// A permit that is kept free of everything else.
+    Reserved,
+}
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(super) struct Guard {
     member: ClusterId,
     link: RwLock<Client>,
     permits: Semaphore,
+    /// For what may not wait behind everything else.
+    reserved: Semaphore,
     circuit: Mutex<Circuit>,
     identity: Mutex<Identity>,
+    /// Whether it is a member no more: what it still does is not measured, for nobody would forget it again.
+    retired: AtomicBool,
     admits: watch::Sender<bool>,
     limits: Limits,
     metrics: Metrics,
@@ -45,8 +58,10 @@ impl Guard {
             member,
             link: RwLock::new(link),
             permits: Semaphore::new(limits.concurrency),
+            reserved: Semaphore::new(1),
             circuit: Mutex::new(Circuit::new()),
             identity: Mutex::new(Identity::new(uid)),
+            retired: AtomicBool::new(false),
             admits: watch::Sender::new(true),
             limits,
             metrics,
@@ -57,6 +72,22 @@ impl Guard {
     pub(super) fn relink(&self, link: Client) {
         *self.link.write() = link;
         self.identity.lock().doubt();
+    }
+
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    fn count(&self, outcome: Outcome) {
+        if !self.retired.load(Ordering::Relaxed) {
+            self.metrics.call(self.member.as_str(), outcome);
+        }
+    }
+
+    fn answered_after(&self, time: Duration) {
+        if !self.retired.load(Ordering::Relaxed) {
+            self.metrics.answered_after(self.member.as_str(), time.as_secs_f64());
+        }
     }
 
     /// A connection failed: whoever comes back may be somebody else.
@@ -91,7 +122,7 @@ impl Guard {
     fn failed(&self, pass: Pass, why: &str, away: Option<&Away>) {
         self.circuit.lock().failed(pass, why);
         let late = matches!(away, Some(Away::NoAnswer(_)));
-        self.metrics.call(self.member.as_str(), if late { Outcome::Timeout } else { Outcome::Failed });
+        self.count(if late { Outcome::Timeout } else { Outcome::Failed });
         self.doubt();
     }
 
@@ -101,13 +132,17 @@ impl Guard {
     }
 
     /// Sends a controller's request.
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    pub(super) async fn send(&self, request: Request<Body>, lane: Lane) -> Result<Response<Body>, BoxError> {
         let deadline = Instant::now() + self.limits.deadline;
         let attempt = self.admit()?;
-        let _permit = match timeout(self.limits.patience, self.permits.acquire()).await {
+        let permits = match lane {
+            Lane::Ordinary => &self.permits,
+            Lane::Reserved => &self.reserved,
+        };
+        let _permit = match timeout(self.limits.patience, permits.acquire()).await {
             Ok(permit) => permit?,
             Err(_) => {
-                self.metrics.call(self.member.as_str(), Outcome::Busy);
+                self.count(Outcome::Busy);
                 return Err(Away::Busy(self.limits.concurrency).into());
             }
         };
@@ -137,7 +172,7 @@ impl Guard {
 
     fn admit(&self) -> Result<Attempt<'_>, Away> {
         if let Some(other) = self.identity.lock().other() {
-            self.metrics.call(self.member.as_str(), Outcome::Offline);
+            self.count(Outcome::Offline);
             return Err(Away::Another(other));
         }
         let admitted = self.circuit.lock().admit();
@@ -145,7 +180,7 @@ impl Guard {
         match admitted {
             Ok(pass) => Ok(Attempt { guard: self, pass: Some(pass) }),
             Err(why) => {
-                self.metrics.call(self.member.as_str(), Outcome::Offline);
+                self.count(Outcome::Offline);
                 Err(Away::Offline(why))
             }
         }
@@ -266,22 +301,21 @@ impl Attempt<'_> {
     fn ended(mut self, outcome: &kube::Result<Response<Body>>, after: Duration) {
         let Some(pass) = self.pass.take() else { return };
         let guard = self.guard;
-        let member = guard.member.as_str();
         match outcome {
             Ok(response) if !is_unable(response.status()) => {
                 guard.circuit.lock().answered(pass);
-                guard.metrics.answered_after(member, after.as_secs_f64());
+                guard.answered_after(after);
                 let good = response.status().is_success();
-                guard.metrics.call(member, if good { Outcome::Ok } else { Outcome::Refused });
+                guard.count(if good { Outcome::Ok } else { Outcome::Refused });
             }
             // One API of several may be away behind a server that is well: the probe tells which it is.
             Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
                 guard.circuit.lock().abandoned(pass);
-                guard.metrics.call(member, Outcome::Failed);
+                guard.count(Outcome::Failed);
             }
             Ok(response) => {
                 guard.circuit.lock().failed(pass, &format!("it answered {}", response.status()));
-                guard.metrics.call(member, Outcome::Failed);
+                guard.count(Outcome::Failed);
             }
             Err(error) => guard.failed(pass, &cause(error), Away::within(error)),
         }
@@ -295,7 +329,7 @@ impl Attempt<'_> {
             // It answered, and that is what is wrong with it.
             Some(Away::Another(_) | Away::Offline(_)) => {
                 self.guard.circuit.lock().abandoned(pass);
-                self.guard.metrics.call(self.guard.member.as_str(), Outcome::Offline);
+                self.guard.count(Outcome::Offline);
             }
             away => self.guard.failed(pass, &cause(error), away),
         }

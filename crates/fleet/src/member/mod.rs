@@ -16,7 +16,7 @@ use kube::{Api, Client, Resource};
 pub use self::credentials::Credentials;
 pub(crate) use self::error::cause;
 pub use self::error::{Away, Class, Error, Failure};
-use self::guard::Guard;
+use self::guard::{Guard, Lane};
 pub(crate) use self::identity::Seen;
 use crate::metrics::Metrics;
 
@@ -55,6 +55,8 @@ pub struct MemberClient {
     guard: Arc<Guard>,
     /// A client on top of the guard: it cannot go around it.
     client: Client,
+    /// The same with a permit of its own.
+    reserved: Client,
 }
 
 impl MemberClient {
@@ -62,12 +64,16 @@ impl MemberClient {
     /// namespace. Until that is known nothing but probes reaches the member.
     pub fn new(name: ClusterId, link: Client, uid: Option<String>, limits: Limits, metrics: Metrics) -> Self {
         let guard = Arc::new(Guard::new(name.clone(), link, uid, limits, metrics));
-        let behind = guard.clone();
-        let service = tower::service_fn(move |request| {
-            let guard = behind.clone();
-            async move { guard.send(request).await }
-        });
-        MemberClient { name, guard, client: Client::new(service, "default") }
+        let through = |lane| {
+            let behind = guard.clone();
+            let service = tower::service_fn(move |request| {
+                let guard = behind.clone();
+                async move { guard.send(request, lane).await }
+            });
+            Client::new(service, "default")
+        };
+        let (client, reserved) = (through(Lane::Ordinary), through(Lane::Reserved));
+        MemberClient { name, guard, client, reserved }
     }
 
     pub fn name(&self) -> &ClusterId {
@@ -80,6 +86,15 @@ impl MemberClient {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The same, by a permit that is there for nothing else: for the Lease by which a member is led, whose renewal must not
+    /// wait behind all that its leader writes.
+    pub fn reserved<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.reserved.clone(), namespace)
     }
 
     /// The objects of a kind in all namespaces, or of a kind that has none.
@@ -126,6 +141,11 @@ impl MemberClient {
     /// Takes in that an open connection failed.
     pub(crate) fn doubt(&self) {
         self.guard.doubt();
+    }
+
+    /// From now on nothing that it does is measured.
+    pub(crate) fn retire(&self) {
+        self.guard.retire();
     }
 
     pub(crate) fn relink(&self, link: Client) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use koinon_api::membership::{
     CLUSTER_UID, Claimed, ClusterId, FEDERATION_NAME, Federation, FederationSpec, KOINON_NAMESPACE,
-    MemberCluster, crds,
+    MemberCluster, NETWORK_NAMESPACE, crds,
 };
 use koinon_control::call::{self, within_deadline};
 use kube::api::{
@@ -41,11 +41,22 @@ pub(super) fn secret_name(member: &str) -> String {
 /// What a federation has written down about its members.
 pub(super) struct Books {
     client: Client,
+    namespace: &'static str,
 }
 
 impl Books {
+    /// Those of the federation's own API server.
     pub(super) fn new(client: Client) -> Books {
-        Books { client }
+        Books { client, namespace: KOINON_NAMESPACE }
+    }
+
+    /// Those of a cluster that takes part in a federation by its claims.
+    pub(super) fn of_cluster(client: Client) -> Books {
+        Books { client, namespace: NETWORK_NAMESPACE }
+    }
+
+    pub(super) fn namespace(&self) -> &'static str {
+        self.namespace
     }
 
     /// The UID by which the federation's API server is known.
@@ -96,7 +107,7 @@ impl Books {
     pub(super) async fn federation(&self) -> Result<Option<Federation>, Error> {
         let all = self.listed(is_taken_in).await?.unwrap_or_default();
         let all: Vec<_> = all.into_iter().map(Arc::new).collect();
-        Ok(choose(KOINON_NAMESPACE, &all).0.map(Arc::unwrap_or_clone))
+        Ok(choose(self.namespace, &all).0.map(Arc::unwrap_or_clone))
     }
 
     /// The Secret of each member that has one, by its name.
@@ -138,7 +149,7 @@ impl Books {
         let mut secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
             "metadata": {
-                "name": name, "namespace": KOINON_NAMESPACE,
+                "name": name, "namespace": self.namespace,
                 "labels": {"app.kubernetes.io/managed-by": "koinon"},
                 "annotations": {CLUSTER_UID: login.uid, SERVER: login.server},
             },
@@ -170,22 +181,34 @@ impl Books {
         }
     }
 
-    /// Writes a member down, or what changed about it. Says whether anything did.
-    pub(super) async fn enter(&self, name: &ClusterId, server: &str, secret: &str) -> Result<bool, Error> {
+    /// Writes a member down, or what changed about it, unless the cluster with this UID is in the federation under another
+    /// name by then. Says whether anything changed.
+    pub(super) async fn enter(
+        &self,
+        name: &ClusterId,
+        server: &str,
+        secret: &str,
+        uid: &str,
+    ) -> Result<bool, Error> {
         let entry = MemberCluster {
             cluster_id: Claimed { name: None, value: name.to_string() },
             server: server.to_owned(),
             secret: secret.to_owned(),
         };
-        self.change(|members| {
+        let change = |members: &mut Vec<MemberCluster>| {
             match members.iter_mut().find(|one| one.cluster_id.value == entry.cluster_id.value) {
                 Some(known) if *known == entry => return false,
                 Some(known) => *known = entry.clone(),
                 None => members.push(entry.clone()),
             }
             true
-        })
-        .await
+        };
+        // Asked of the very Federation that is written over: of two who enter at once, the second sees the first.
+        let check = async |federation: &Federation| match self.member_with(federation, uid).await? {
+            Some(known) if known != name.as_str() => Err(Error::SameCluster { known }),
+            _ => Ok(()),
+        };
+        self.change_if(check, change).await
     }
 
     /// Strikes a member out. Says whether it was there.
@@ -202,6 +225,15 @@ impl Books {
         &self,
         change: impl Fn(&mut Vec<MemberCluster>) -> bool,
     ) -> Result<bool, Error> {
+        self.change_if(async |_| Ok(()), change).await
+    }
+
+    /// Changes the members, and only a Federation that passes the check.
+    async fn change_if(
+        &self,
+        check: impl AsyncFn(&Federation) -> Result<(), Error>,
+        change: impl Fn(&mut Vec<MemberCluster>) -> bool,
+    ) -> Result<bool, Error> {
         let params = PostParams { field_manager: Some("koinon".into()), ..PostParams::default() };
         let mut attempt = 0;
         loop {
@@ -210,12 +242,13 @@ impl Books {
             let mut federation = known.unwrap_or_else(|| Federation {
                 metadata: ObjectMeta {
                     name: Some(FEDERATION_NAME.into()),
-                    namespace: Some(KOINON_NAMESPACE.into()),
+                    namespace: Some(self.namespace.into()),
                     ..ObjectMeta::default()
                 },
                 spec: FederationSpec::default(),
                 status: None,
             });
+            check(&federation).await?;
             if !change(&mut federation.spec.members) {
                 return Ok(false);
             }
@@ -238,11 +271,11 @@ impl Books {
     }
 
     fn federations_here(&self) -> Api<Federation> {
-        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+        Api::namespaced(self.client.clone(), self.namespace)
     }
 
     pub(super) fn secrets(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), KOINON_NAMESPACE)
+        Api::namespaced(self.client.clone(), self.namespace)
     }
 }
 

@@ -65,6 +65,7 @@ impl Controller {
     /// `namespace`. The client should retry nothing by itself: it is also the way to the member next door.
     pub fn new(client: Client, namespace: &str, kind: Kind, fleet: Arc<Fleet>) -> Controller {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
+        fleet.metrics().queue("membership", &queue, |queue| queue.waiting());
         let views = Views {
             federations: hurrying(&queue),
             secrets: hurrying(&queue),
@@ -124,6 +125,7 @@ impl Controller {
             let ((), _) = tokio::join!(
                 async {
                     tokio::select! {
+                        biased;
                         never = Box::pin(self.follow()) => match never {},
                         () = Box::pin(self.reconcile_forever(&recorder)) => {}
                         () = self.hear_of_members() => {}
@@ -148,6 +150,7 @@ impl Controller {
             }
         };
         tokio::select! {
+            biased;
             never = federations => never,
             never = secrets => never,
             never = by_kind => never,
@@ -191,7 +194,6 @@ impl Controller {
     async fn reconcile(&self, recorder: &Recorder) -> Result<(), call::Error> {
         let formation = Arc::new(self.form());
         self.fleet.set(self.wanted(&formation)).await;
-        self.fleet.metrics().queue_depth("membership", self.queue.waiting());
         self.formed.send_if_modified(|before| {
             let changed = before.as_ref() != Some(&formation);
             if changed {

@@ -108,6 +108,7 @@ pub fn formation(
         let entry = entry(namespace, member, me.as_ref() == Some(&id), &federation, secrets);
         formation.members.insert(id, entry);
     }
+    refuse_doubles(&mut formation, &federation);
     if let Some(me) = me
         && !formation.members.contains_key(&me)
     {
@@ -116,6 +117,29 @@ pub fn formation(
         ));
     }
     formation
+}
+
+/// Has a cluster that is named twice be a member once. The first entry counts, as with a name that is there twice: it
+/// was there before, so that a second name for a member that works moves nothing. This cluster itself is always
+/// the one that counts.
+fn refuse_doubles(formation: &mut Formation, federation: &Federation) {
+    let mut known: BTreeMap<String, ClusterId> = BTreeMap::new();
+    let Formation { members, problems, .. } = formation;
+    let local = members.iter().filter(|(_, entry)| entry.way == Way::Local).map(|(id, _)| id.clone());
+    let named = federation.spec.members.iter().filter_map(|one| ClusterId::new(&one.cluster_id.value).ok());
+    let mut seen = BTreeSet::new();
+    for id in local.collect::<Vec<_>>().into_iter().chain(named).filter(|id| seen.insert(id.clone())) {
+        let Some(entry) = members.get_mut(&id) else { continue };
+        let Some(uid) = entry.uid.clone() else { continue };
+        let first = known.entry(uid).or_insert_with(|| id.clone());
+        if *first != id {
+            entry.way =
+                Way::None(format!("it is the same cluster as the member {first}: unjoin one of them"));
+            problems.push(format!(
+                "the members {first} and {id} are the same cluster: only {first} counts; unjoin one of them"
+            ));
+        }
+    }
 }
 
 /// Who else names other members than this Federation does. All have to name the same, or each would lead a federation of
@@ -172,6 +196,7 @@ pub(super) fn choose(
 
 fn part(claims: &Claims, federation: Option<&Federation>, problems: &mut Vec<String>) -> Part {
     let Some(federation) = federation else { return Part::Alone("there is no Federation here".into()) };
+    problems.extend(claims.disagreements());
     let bound = federation.status.as_ref().and_then(|status| status.cluster_id.as_deref());
     // Others know the cluster by the ID that it had when the Federation began, so that one stays in force.
     let id = match (bound, claims.id()) {

@@ -112,8 +112,32 @@ pub async fn join(
         let login = Login { uid: &theirs, server: &candidate.server, data: &candidate.login(&token) };
         books.keep_secret(&secret, login, &json!({})).await?;
     }
-    let entered = books.enter(name, &candidate.server, &secret).await?;
+    let entered = match books.enter(name, &candidate.server, &secret, &theirs).await {
+        Ok(entered) => entered,
+        Err(error) => {
+            if let Error::SameCluster { known } = &error {
+                give_way(&books, candidate, &own, &secret, known).await?;
+            }
+            return Err(error);
+        }
+    };
     Ok(if entered || !works { Joined::New } else { Joined::Already })
+}
+
+/// Another `join` was faster and let the same cluster in under another name: what this one wrote must not get in its way.
+async fn give_way(
+    books: &Books,
+    candidate: &Candidate,
+    own: &str,
+    secret: &str,
+    known: &str,
+) -> Result<(), Error> {
+    if let Some(secret) = books.secret(secret).await? {
+        books.drop_secret(&secret).await?;
+    }
+    // The account is one for both, and says whose it is.
+    let binding = apply(&candidate.client, &rbac::binding(own, known)).await;
+    binding.map(drop).map_err(|error| Error::unreachable(&candidate.server, error))
 }
 
 /// Neither the name nor the cluster may be in the federation as something else.
@@ -126,9 +150,16 @@ async fn check_free(books: &Books, name: &ClusterId, theirs: &str) -> Result<(),
     }
     let named = federation.spec.members.iter().find(|one| one.cluster_id.value == name.as_str());
     let Some(entry) = named else { return Ok(()) };
+    let taken = || Error::NameTaken { name: name.clone() };
+    // A role saw which cluster it is, and it is not this one: that nobody can log in there now changes nothing.
+    let status = federation.status.as_ref();
+    let said =
+        status.and_then(|status| status.member_status.iter().find(|one| one.cluster_id == name.as_str()));
+    if said.is_some_and(|said| said.uid.is_some()) {
+        return Err(taken());
+    }
     // An entry by hand that nobody can log in with yet waits for exactly this.
     let Some(secret) = books.secret(&entry.secret).await? else { return Ok(()) };
-    let taken = || Error::NameTaken { name: name.clone() };
     if secret.annotations().contains_key(CLUSTER_UID) {
         return Err(taken());
     }

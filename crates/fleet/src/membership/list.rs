@@ -1,22 +1,30 @@
 //! `members`: how every member is, asked at this moment.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use koinon_api::membership::{CLUSTER_UID, MemberCluster, MemberStatus, Phase};
+use koinon_api::membership::{ClusterId, Federation, KOINON_NAMESPACE, MemberStatus, Phase};
+use koinon_api::names::{LEASE_NAMESPACE, workloads};
+use koinon_control::call::within_deadline;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use tokio::time::timeout;
 
 use super::Error;
 use super::books::{Books, uid};
+use super::formation::{Entry, Role, Way, formation};
 use super::join::said;
-use crate::member::{Credentials, cause};
+use crate::member::cause;
 
 /// Members are asked side by side, so that one that is away costs this much in all.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A Lease is over this long after it should have been renewed: the clocks of its holder and of whoever asks may differ.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 /// One member, as `members` shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,70 +36,93 @@ pub struct Row {
     pub error: Option<String>,
     pub version: Option<String>,
     pub nodes: Option<u64>,
+    /// Who leads it: a cluster, or the replica of the role that works with all members.
     pub leader: Option<String>,
-    /// Since when it has not been seen; nothing if it was seen just now, or never.
-    pub gone_since: Option<Timestamp>,
+    /// When the federation saw it last, of one that is unreachable; nothing if that is not known.
+    pub last_seen: Option<Timestamp>,
 }
 
-/// All members, by name.
+/// All members, by name: those of the federation's API server, or, where none are written down, those of the cluster
+/// that is asked.
 pub async fn list(federation: &Client) -> Result<Vec<Row>, Error> {
-    let books = Books::new(federation.clone());
-    let known = books.federation().await?.unwrap_or_default();
-    let status = known.status.unwrap_or_default();
-    let mut asked = Vec::new();
-    for member in known.spec.members {
-        let secret = books.secret(&member.secret).await?;
-        let said = status.member_status.iter().find(|one| one.cluster_id == member.cluster_id.value).cloned();
-        let login = match &secret {
-            Some(secret) => {
-                Credentials::from_secret(&member.server, secret).map_err(|error| error.to_string())
-            }
-            None => Err(missing(&member)),
-        };
-        let expected = secret.and_then(|secret| secret.annotations().get(CLUSTER_UID).cloned());
-        asked.push(row(member, said, login, expected));
-    }
-    let mut rows = join_all(asked).await;
-    rows.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(rows)
+    // Boxed: much is waited for here, and whoever waits for this would carry all of it.
+    Box::pin(gather(federation)).await
 }
 
-fn missing(member: &MemberCluster) -> String {
-    if member.secret.is_empty() {
-        "its entry in the Federation names no Secret".into()
-    } else {
-        format!("the Secret {} does not exist", member.secret)
+async fn gather(federation: &Client) -> Result<Vec<Row>, Error> {
+    let mut books = Books::new(federation.clone());
+    let mut known = books.federation().await?;
+    if known.is_none() {
+        books = Books::of_cluster(federation.clone());
+        known = books.federation().await?;
     }
+    let Some(known) = known else { return Ok(Vec::new()) };
+    let status = known.status.clone().unwrap_or_default();
+    let members = ways(&books, known).await?;
+    let leader = match books.namespace() {
+        KOINON_NAMESPACE => holder(federation, Timestamp::now()).await,
+        _ => None,
+    };
+    let asked = members.into_iter().map(|(id, mut entry)| {
+        let said = status.member_status.iter().find(|one| one.cluster_id == id.as_str()).cloned();
+        if status.cluster_id.as_deref() == Some(id.as_str()) {
+            entry.way = Way::Local;
+        }
+        row(federation, id, entry, said, leader.clone())
+    });
+    Ok(join_all(asked).await)
+}
+
+/// How each member is reached.
+async fn ways(books: &Books, federation: Federation) -> Result<BTreeMap<ClusterId, Entry>, Error> {
+    let mut secrets = BTreeMap::new();
+    for member in &federation.spec.members {
+        if let Some(secret) = books.secret(&member.secret).await? {
+            secrets.insert(member.secret.clone(), Arc::new(secret));
+        }
+    }
+    Ok(formation(books.namespace(), &Role::Federation, &[Arc::new(federation)], &secrets).members)
+}
+
+/// The replica that leads all members of the federation's API server, if the role runs with an election.
+async fn holder(federation: &Client, now: Timestamp) -> Option<String> {
+    let leases: Api<Lease> = Api::namespaced(federation.clone(), LEASE_NAMESPACE);
+    let lease = within_deadline(leases.get_opt(workloads::ROLE)).await.ok().flatten()?;
+    holds(&lease, now)
+}
+
+/// Who holds a Lease, unless it has run out.
+fn holds(lease: &Lease, now: Timestamp) -> Option<String> {
+    let spec = lease.spec.as_ref()?;
+    let lasts = Duration::from_secs(spec.lease_duration_seconds?.try_into().ok()?);
+    let until = spec.renew_time.as_ref()?.0 + lasts + CLOCKS_DIFFER;
+    spec.holder_identity.clone().filter(|holder| !holder.is_empty() && now <= until)
 }
 
 async fn row(
-    member: MemberCluster,
+    federation: &Client,
+    id: ClusterId,
+    entry: Entry,
     said: Option<MemberStatus>,
-    login: Result<Credentials, String>,
-    expected: Option<String>,
+    leader: Option<String>,
 ) -> Row {
-    let expected = expected.or_else(|| said.as_ref().and_then(|said| said.uid.clone()));
-    let seen = match login {
-        Err(why) => Err(why),
-        Ok(credentials) => {
-            let asked = timeout(PATIENCE, ask(&credentials, expected.as_deref())).await;
-            asked.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())))
-        }
-    };
-    let leader = said.as_ref().and_then(|said| said.leader.clone());
-    let name = member.cluster_id.value;
+    let expected = entry.uid.clone();
+    let seen = timeout(PATIENCE, ask(federation, entry)).await;
+    let seen = seen.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
+    let leader = said.as_ref().and_then(|said| said.leader.clone()).or(leader);
+    let name = id.to_string();
+    let away = said.as_ref().filter(|said| said.status == Phase::Unreachable);
+    let last_seen = away.and_then(|away| away.last_seen.as_ref()).map(|seen| seen.0);
     match seen {
         Ok((version, nodes, id)) => {
             // That it answers here does not help a federation that cannot reach it.
-            let away = said.filter(|said| said.status == Phase::Unreachable);
-            let gone_since = away.as_ref().and_then(|away| away.since.as_ref()).map(|since| since.0);
             let error = away.map(|away| {
-                let why = away.error.unwrap_or_else(|| "no reason was written down".into());
+                let why = away.error.as_deref().unwrap_or("no reason was written down");
                 format!("the federation does not reach it ({why}); from here it answers")
             });
             let phase = if error.is_some() { Phase::Unreachable } else { Phase::Reachable };
             let (id, version) = (Some(id), Some(version));
-            Row { name, id, phase, error, version, nodes, leader, gone_since }
+            Row { name, id, phase, error, version, nodes, leader, last_seen }
         }
         Err(why) => Row {
             name,
@@ -101,21 +132,19 @@ async fn row(
             version: said.as_ref().and_then(|said| said.version.clone()),
             nodes: None,
             leader,
-            gone_since: said
-                .filter(|said| said.status == Phase::Unreachable)
-                .and_then(|said| said.since)
-                .map(|since| since.0),
+            last_seen,
         },
     }
 }
 
-async fn ask(
-    credentials: &Credentials,
-    expected: Option<&str>,
-) -> Result<(String, Option<u64>, String), String> {
-    let client = credentials.connect().await.map_err(|error| error.to_string())?;
+async fn ask(federation: &Client, entry: Entry) -> Result<(String, Option<u64>, String), String> {
+    let client = match entry.way {
+        Way::Local => federation.clone(),
+        Way::Login(credentials) => credentials.connect().await.map_err(|error| error.to_string())?,
+        Way::None(why) => return Err(why),
+    };
     let seen = uid(&client).await.map_err(|error| said(&error))?;
-    if expected.is_some_and(|expected| expected != seen) {
+    if entry.uid.is_some_and(|expected| expected != seen) {
         return Err("another cluster answers at its address".into());
     }
     let version = client.apiserver_version().await.map_err(|error| cause(&error))?.git_version;
@@ -127,4 +156,26 @@ async fn ask(
         list.items.len() as u64 + more
     });
     Ok((version, count, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_ran_out_is_held_by_nobody() {
+        let lease: Lease = serde_json::from_value(serde_json::json!({"spec": {
+            "holderIdentity": "12_abc", "leaseDurationSeconds": 30, "renewTime": "2026-01-01T00:00:00.000000Z",
+        }}))
+        .unwrap();
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        assert_eq!(holds(&lease, at("2026-01-01T00:00:10Z")).as_deref(), Some("12_abc"));
+        assert_eq!(
+            holds(&lease, at("2025-12-31T23:59:00Z")).as_deref(),
+            Some("12_abc"),
+            "its clock is ahead"
+        );
+        assert_eq!(holds(&lease, at("2026-01-01T00:02:00Z")), None);
+        assert_eq!(holds(&Lease::default(), at("2026-01-01T00:00:10Z")), None);
+    }
 }

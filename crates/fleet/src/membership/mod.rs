@@ -29,7 +29,7 @@ pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};
 pub use list::{Row, list};
-pub use wait::{Reach, until_reached};
+pub use wait::{Arrival, Reach};
 
 /// Why a command about members failed, in one sentence.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,8 @@ use crate::fleet::State;
 pub struct Lead {
     pub is_me: bool,
     pub leader: Option<String>,
+    /// Why nobody is known to lead it, if its lease cannot be read or written.
+    pub error: Option<String>,
 }
 
 /// The status that the Federation should have. A member that this process has not made up its mind about yet keeps
@@ -29,6 +31,7 @@ pub fn status(
         let known = before.member_status.iter().find(|one| one.cluster_id == id.as_str());
         let lead = leads.get(id.as_str()).cloned().unwrap_or_default();
         let now = states.get(id.as_str());
+        let known = known.filter(|known| is_still(known, now));
         let said = match (known, now) {
             (Some(known), None) => known.clone(),
             (Some(known), Some(now)) if now.phase == Phase::Joining && known.status != Phase::Joining => {
@@ -37,7 +40,10 @@ pub fn status(
             (known, Some(now)) => member(id, known, now),
             (None, None) => joining(id),
         };
-        MemberStatus { is_leader: lead.is_me, leader: lead.leader, ..said }
+        // What is wrong with the member itself explains the rest.
+        let unled = || lead.error.map(|why| format!("nobody leads it: {why}"));
+        let error = said.error.clone().or_else(unled);
+        MemberStatus { is_leader: lead.is_me, leader: lead.leader, error, ..said }
     });
     let mut member_status: Vec<_> = members.collect();
     member_status.sort_by(|one, other| one.cluster_id.cmp(&other.cluster_id));
@@ -54,6 +60,12 @@ pub fn status(
         problems: formation.problems.clone(),
         member_status,
     }
+}
+
+/// Whether it is still the cluster that something was said of: another one under the same name has no past.
+fn is_still(known: &MemberStatus, now: Option<&State>) -> bool {
+    let now = now.and_then(|now| now.uid.as_ref());
+    known.uid.as_ref().zip(now).is_none_or(|(known, now)| known == now)
 }
 
 /// Something about a member that a user wants to hear of.
@@ -99,7 +111,11 @@ pub fn ignored(federation: &Federation, why: &str) -> FederationStatus {
 
 fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberStatus {
     // Since when it is so may be longer ago than this process knows.
-    let since = known.filter(|known| known.status == now.phase).and_then(|known| known.since.clone());
+    let same = known.filter(|known| known.status == now.phase);
+    let since = same.and_then(|known| known.since.clone());
+    // Told once for each time that it is lost: a status that follows every probe would be written without end.
+    let told = same.and_then(|known| known.last_seen.clone());
+    let seen = told.or_else(|| now.last_seen.map(seconds)).filter(|_| now.phase == Phase::Unreachable);
     MemberStatus {
         cluster_id: id.to_string(),
         status: now.phase,
@@ -107,6 +123,7 @@ fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberSt
         is_leader: false,
         leader: None,
         since: since.or_else(|| Some(seconds(now.since))),
+        last_seen: seen,
         uid: now.uid.clone().or_else(|| known.and_then(|known| known.uid.clone())),
         version: now.version.clone().or_else(|| known.and_then(|known| known.version.clone())),
     }
@@ -120,6 +137,7 @@ fn joining(id: &ClusterId) -> MemberStatus {
         is_leader: false,
         leader: None,
         since: None,
+        last_seen: None,
         uid: None,
         version: None,
     }
@@ -199,6 +217,53 @@ mod tests {
     }
 
     #[test]
+    fn when_a_member_was_last_seen_is_told_once_for_each_time_that_it_is_lost() {
+        let (mut federation, formation) = setting();
+        let mut after = |phase, seen: i64| {
+            let last_seen = Some(Timestamp::from_second(seen).unwrap());
+            let state = State { last_seen, ..state(phase, seen + 30, None) };
+            let states = [(ClusterId::new("a").unwrap(), state)].into();
+            let said = status(&federation, &formation, &states, &BTreeMap::new());
+            federation.status = Some(said.clone());
+            said.member_status[0].last_seen.as_ref().map(|seen| seen.0.as_second())
+        };
+        assert_eq!(after(Phase::Reachable, 10), None, "it is seen all the time");
+        assert_eq!(after(Phase::Unreachable, 20), Some(20));
+        // It answers now and then, but not for long enough.
+        assert_eq!(after(Phase::Unreachable, 60), Some(20));
+        assert_eq!(after(Phase::Reachable, 90), None);
+        assert_eq!(after(Phase::Unreachable, 100), Some(100));
+    }
+
+    #[test]
+    fn why_nobody_leads_a_member_is_told_until_somebody_does() {
+        let (mut federation, formation) = setting();
+        let id = || ClusterId::new("a").unwrap();
+        let states = [(id(), state(Phase::Reachable, 10, None))].into();
+        let lead = Lead { error: Some("leases are forbidden".into()), ..Lead::default() };
+        let unled = status(&federation, &formation, &states, &[(id(), lead.clone())].into());
+        assert_eq!(render(&unled), "a Reachable 10 nobody leads it: leases are forbidden, b Joining 0 -");
+        federation.status = Some(unled);
+        let gone = [(id(), state(Phase::Unreachable, 40, Some("no answer")))].into();
+        let after = status(&federation, &formation, &gone, &[(id(), lead)].into());
+        assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
+        let after = status(&federation, &formation, &states, &BTreeMap::new());
+        assert_eq!(render(&after), "a Reachable 10 -, b Joining 0 -");
+    }
+
+    #[test]
+    fn another_cluster_under_a_name_has_no_past() {
+        let (mut federation, formation) = setting();
+        let id = |name| ClusterId::new(name).unwrap();
+        let before = [(id("a"), state(Phase::Reachable, 10, None))].into();
+        federation.status = Some(status(&federation, &formation, &before, &BTreeMap::new()));
+        let other = State { uid: Some("other".into()), ..state(Phase::Joining, 50, None) };
+        let after = status(&federation, &formation, &[(id("a"), other)].into(), &BTreeMap::new());
+        assert_eq!(render(&after), "a Joining 50 -, b Joining 0 -");
+        assert_eq!(after.member_status[0].uid.as_deref(), Some("other"));
+    }
+
+    #[test]
     fn a_change_of_phase_has_its_own_time_and_blinking_says_nothing() {
         let (mut federation, formation) = setting();
         let id = |name| ClusterId::new(name).unwrap();
@@ -208,7 +273,7 @@ mod tests {
         let after = status(&federation, &formation, &blinking, &BTreeMap::new());
         assert_eq!(render(&after), "a Reachable 10 -, b Joining 0 -");
         let gone = [(id("a"), state(Phase::Unreachable, 40, Some("no answer")))].into();
-        let lead = Lead { is_me: false, leader: Some("b".into()) };
+        let lead = Lead { leader: Some("b".into()), ..Lead::default() };
         let after = status(&federation, &formation, &gone, &[(id("a"), lead)].into());
         assert_eq!(render(&after), "a Unreachable 40 no answer, b Joining 0 -");
         assert_eq!(after.member_status[0].leader.as_deref(), Some("b"));

@@ -130,6 +130,24 @@ async fn a_lease_that_changed_a_moment_ago_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn why_nobody_leads_is_told_once_and_until_somebody_does() {
+    let cluster = Cluster::new(1).await;
+    cluster.wire.set(Mode::Answers(500));
+    let leases: Api<Lease> = Api::namespaced(cluster.wire.link(), "kube-system");
+    let campaign = Campaign::new(leases, "role", "a", Timing::default(), cluster.clock.clone());
+    let mut told = campaign.leadership();
+    let running = tokio::spawn(campaign.run(std::future::pending()));
+    let why = told.wait_for(|now| now.error.is_some()).await.unwrap().error.clone();
+    assert_eq!(why.as_deref(), Some("fault"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!told.has_changed().unwrap(), "each attempt was told");
+    cluster.wire.set(Mode::Up);
+    let now = told.wait_for(|now| now.fence.is_some()).await.unwrap().clone();
+    assert_eq!((now.holder.as_deref(), now.error), (Some("a"), None));
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_was_asked_for_when_the_end_came_is_given_back() {
     let (cluster, board) = (Cluster::new(1).await, Board::default());
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");

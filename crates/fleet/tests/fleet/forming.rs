@@ -7,14 +7,16 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use koinon_api::membership::{
-    Claimed, ClusterClaim, Federation, FederationSpec, MemberCluster, NETWORK_NAMESPACE, crds,
+    Claimed, ClusterClaim, Federation, FederationSpec, MemberCluster, NETWORK_NAMESPACE, Phase, crds,
 };
 use koinon_fleet::election::{Elections, Timing};
+use koinon_fleet::membership;
 use koinon_fleet::membership::controller::{Controller, Kind};
 use koinon_fleet::{Fleet, Metrics, Options};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -222,6 +224,25 @@ async fn supervisors_lead_every_member_and_the_survivor_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_supervisor_is_asked_for_its_members_too() {
+    let clusters = three().await;
+    let a = Process::start(&clusters["a"], "a", &clusters);
+    until("a leads all", || async {
+        said(&clusters["a"]).await == "a=Reachable(a) b=Reachable(a) c=Reachable(a)"
+    })
+    .await;
+    a.leave(Leave::ByCrash).await;
+    let rows = membership::list(&clusters["a"].client).await.unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.leader.as_deref())).collect();
+    assert_eq!(shown, [("a", Some("a")), ("b", Some("a")), ("c", Some("a"))]);
+    assert_eq!(
+        (rows[0].phase, rows[0].error.clone()),
+        (Phase::Reachable, None),
+        "it needs no login for itself"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_loses_sight_of_a_member_stops_leading_it_in_time() {
     let clusters = three().await;
     let a = Process::start(&clusters["a"], "a", &clusters);
@@ -281,6 +302,37 @@ async fn members_come_and_go_without_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_member_that_leaves_holds_up_no_other_election() {
+    let mut clusters = three().await;
+    let d = Cluster::new(4).await;
+    prepare(&d, "d", false).await;
+    federate(&d, &[]).await;
+    clusters.insert("d".into(), d);
+    let a = Process::start(&clusters["a"], "a", &clusters);
+    until("a leads c", || async { a.elections.fence("c").is_some() }).await;
+    clusters["c"].wire.set(Mode::Silent);
+    let api: Api<Federation> = Api::namespaced(clusters["a"].client.clone(), NETWORK_NAMESPACE);
+    let mut other = league(&clusters["a"]).await;
+    for member in other.spec.members.iter_mut().filter(|member| member.cluster_id.value == "c") {
+        member.cluster_id.value = "d".into();
+    }
+    api.replace("league", &PostParams::default(), &other).await.unwrap();
+    let after = until("a leads d", || async { a.elections.fence("d").is_some() }).await;
+    assert!(after <= Duration::from_secs(4), "{after:?}");
+    assert!(a.elections.fence("c").is_none());
+
+    // Giving back what cannot be given back has its end, and leaves nothing behind of who left.
+    let fleet = a.fleet.clone();
+    a.leave(Leave::Well).await;
+    assert_eq!(holder(&clusters["d"], "d").await, None);
+    let mut registry = Registry::default();
+    fleet.metrics().register(&mut registry);
+    let mut shown = String::new();
+    prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
+    assert!(shown.contains("member=\"d\"") && !shown.contains("calls_total{member=\"c\""), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_wrong_cluster_under_a_name_is_told_and_not_led() {
     let clusters = three().await;
     // The address of c leads to a cluster that claims to be b.
@@ -296,6 +348,46 @@ async fn the_wrong_cluster_under_a_name_is_told_and_not_led() {
     assert!(a.elections.fence("c").is_none());
     assert_eq!(holder(&clusters["b"], "c").await, None);
     a.leave(Leave::Well).await;
+}
+
+/// As when a cluster was rebuilt and joined again between two looks.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_under_the_same_name_is_led_in_its_own_right() {
+    let clusters = three().await;
+    let (a, c) = (&clusters["a"], &clusters["c"]);
+    let rebuilt = Cluster::new(33).await;
+    prepare(&rebuilt, "c", false).await;
+    federate(&rebuilt, &[]).await;
+    let secrets: Api<Secret> = Api::namespaced(a.client.clone(), NETWORK_NAMESPACE);
+    let known_as = |uid: String| {
+        Patch::Merge(serde_json::json!({"metadata": {"annotations": {"koinon.dev/cluster-uid": uid}}}))
+    };
+    let login: Secret = serde_json::from_value(
+        serde_json::json!({"metadata": {"name": "login-c"}, "stringData": {"token": "t"}}),
+    )
+    .unwrap();
+    create(&a.client, NETWORK_NAMESPACE, &login).await;
+    secrets.patch("login-c", &PatchParams::default(), &known_as(c.uid().await)).await.unwrap();
+    let api: Api<Federation> = Api::namespaced(a.client.clone(), NETWORK_NAMESPACE);
+    let mut league = league(a).await;
+    league.spec.members[2].secret = "login-c".into();
+    api.replace("league", &PostParams::default(), &league).await.unwrap();
+    let process = Process::start(a, "a", &clusters);
+    until("a leads c", || async { process.elections.fence("c").is_some() }).await;
+    let old = process.elections.fence("c").unwrap();
+
+    c.wire.turn_to(&rebuilt);
+    secrets.patch("login-c", &PatchParams::default(), &known_as(rebuilt.uid().await)).await.unwrap();
+    until("the rebuilt cluster is led", || async {
+        holder(&rebuilt, "c").await.is_some() && process.elections.fence("c").is_some()
+    })
+    .await;
+    assert!(!old.holds(), "the right to the old cluster is none to the new");
+    let status = self::league(a).await.status.unwrap();
+    let told = status.member_status.iter().find(|one| one.cluster_id == "c").unwrap();
+    assert_eq!(told.uid, Some(rebuilt.uid().await));
+    process.leave(Leave::Well).await;
+    assert_eq!(holder(&rebuilt, "c").await, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::context::Context;
 use koinon_apiserver::serve::{Options, Server, listen};
 use koinon_fleet::membership::controller::{Controller, Kind};
-use koinon_fleet::membership::{Candidate, Joined, Recruit, enlist, join, leave, list};
+use koinon_fleet::membership::{Candidate, Joined, Left, Recruit, enlist, join, leave, list};
 use koinon_fleet::{Fleet, Metrics};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -28,10 +28,10 @@ use tokio::time::{Duration, Instant, sleep};
 use crate::harness::id;
 
 /// A cluster that serves on a port of this machine.
-struct Served {
+pub(crate) struct Served {
     config: Config,
     kubeconfig: String,
-    client: Client,
+    pub(crate) client: Client,
     task: JoinHandle<()>,
 }
 
@@ -59,7 +59,7 @@ async fn token_of(client: &Client) -> String {
 }
 
 impl Served {
-    async fn start() -> Served {
+    pub(crate) async fn start() -> Served {
         Served::with(|router| router).await
     }
 
@@ -96,17 +96,17 @@ impl Served {
         Candidate::new(self.config.clone()).unwrap()
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
-async fn joined(federation: &Served, name: &str, member: &Served) -> Result<Joined, String> {
+pub(crate) async fn joined(federation: &Served, name: &str, member: &Served) -> Result<Joined, String> {
     join(&federation.client, &id(name), &member.candidate(), |_| {}).await.map_err(|error| error.to_string())
 }
 
-async fn secret(federation: &Served, name: &str) -> Option<Secret> {
+pub(crate) async fn secret(federation: &Served, name: &str) -> Option<Secret> {
     let api: Api<Secret> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
     api.get_opt(name).await.unwrap()
 }
@@ -169,7 +169,7 @@ async fn joining_twice_changes_nothing_and_leaving_takes_all_back() {
     }
 
     let left = leave(&federation.client, "a").await.unwrap();
-    assert_eq!(left.behind, None);
+    assert_eq!(left, Left::Nothing);
     assert!(secret(&federation, "member-a").await.is_none());
     while fleet.get("a").is_some() {
         assert!(start.elapsed() < Duration::from_secs(60), "a is not let go");
@@ -212,7 +212,7 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
     let rows = list(&federation.client).await.unwrap();
     assert_eq!((rows[0].phase, rows[0].version.clone()), (Phase::Unreachable, None));
     let left = leave(&federation.client, "a").await.unwrap();
-    assert!(left.behind.is_some_and(|why| why.contains("refused")));
+    assert!(matches!(&left, Left::Account(why) if why.contains("refused")), "{left:?}");
     assert_eq!(list(&federation.client).await.unwrap(), Vec::new());
 }
 
@@ -264,7 +264,7 @@ async fn a_leave_that_was_cut_off_is_taken_up_again() {
     let mut struck = api.get("federation").await.unwrap();
     struck.spec.members.clear();
     api.replace("federation", &Default::default(), &struck).await.unwrap();
-    assert_eq!(leave(&federation.client, "a").await.unwrap().behind, None);
+    assert_eq!(leave(&federation.client, "a").await.unwrap(), Left::Nothing);
     assert!(secret(&federation, "member-a").await.is_none());
     let bindings: Api<ClusterRoleBinding> = Api::all(a.client.clone());
     assert!(bindings.get_opt("koinon-member").await.unwrap().is_none());

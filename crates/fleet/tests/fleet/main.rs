@@ -5,5 +5,6 @@ mod forming;
 mod harness;
 mod joining;
 mod reaching;
+mod rejoining;
 mod schedules;
 mod watching;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use koinon_fleet::health::Thresholds;
 use koinon_fleet::member::{Away, Failure};
@@ -76,6 +77,27 @@ async fn a_crowd_at_one_member_does_not_hold_up_the_rest() {
         }
     }
     assert_eq!(turned_away, 100 - 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_does_not_hold_up_the_lease_of_its_leader() {
+    let world = World::new(&["a"]).await;
+    world.until_reachable().await;
+    world["a"].wire.set(Mode::Slow(Duration::from_secs(3)));
+    let client = world.fleet.get("a").unwrap().client().clone();
+    let api = client.namespaced::<ConfigMap>("default");
+    let crowd: Vec<_> = (0..17)
+        .map(|_| {
+            let (api, client) = (api.clone(), client.clone());
+            tokio::spawn(async move { client.call(api.get_opt("x")).await.is_ok() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    assert_eq!(client.call(client.reserved::<Lease>("default").get_opt("x")).await.unwrap(), None);
+    assert_eq!(start.elapsed(), Duration::from_secs(3), "it did not wait for its turn");
+    let served = futures::future::join_all(crowd).await;
+    assert_eq!(served.into_iter().filter(|one| *one.as_ref().unwrap()).count(), 16);
 }
 
 #[tokio::test(start_paused = true)]

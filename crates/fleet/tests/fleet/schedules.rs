@@ -13,13 +13,15 @@ use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use koinon_fleet::election::{Campaign, Fence, Timing, while_leading};
-use koinon_simulation::{Exploration, Fault, Network, Requests, Site, Trace, Write, explore, seeds};
+use koinon_simulation::{Exploration, Fault, Network, Requests, Site, Trace, Write, explore, replay, seeds};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -103,6 +105,16 @@ fn step() -> impl Strategy<Value = Step> + Clone {
 fn never_two_leaders_and_always_one_again() {
     let exploration = Exploration { name: "elections", seeds: seeds(SCHEDULES), schedules: schedules() };
     explore(&exploration, run);
+}
+
+#[test]
+fn a_schedule_that_is_run_again_goes_the_same_way() {
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..3 {
+        let schedule = schedules().new_tree(&mut runner).unwrap().current();
+        let first = replay(schedule.clone(), run).timeline();
+        assert!(first == replay(schedule.clone(), run).timeline(), "two runs of {schedule:?} differ");
+    }
 }
 
 async fn run(schedule: Schedule, trace: Trace) {

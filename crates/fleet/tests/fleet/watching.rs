@@ -1,8 +1,9 @@
 //! What an index knows of members that are cut off, silent, slow or many.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use koinon_fleet::Knowledge;
+use koinon_fleet::{Knowledge, Wanted};
 use tokio::time::Instant;
 
 use crate::harness::{Cluster, Mode, Size, World, id, key};
@@ -128,6 +129,27 @@ async fn who_leaves_is_forgotten_and_who_returns_is_read_anew() {
     world["b"].put("x", 4).await;
     world.join(&["a", "b"]).await;
     world.until("b is back", || world.index.get("b", &key("x")).as_deref() == Some(&Size(4))).await;
+}
+
+/// As when a cluster was rebuilt and joined again between two looks at the Federation.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_under_the_same_name_is_read_anew() {
+    let world = followed(&["a"]).await;
+    let before = world.fleet.get("a").unwrap();
+    let other = Cluster::new(77).await;
+    other.put("y", 2).await;
+    let wanted = Wanted { uid: Some(other.uid().await), ..other.wanted() };
+    world.fleet.set([(id("a"), wanted.clone())].into()).await;
+    assert!(!Arc::ptr_eq(&before, &world.fleet.get("a").unwrap()), "it is another member");
+    world.until("the old cluster is forgotten", || size(&world, "a", "x").is_none()).await;
+    world.until("the new one is known", || size(&world, "a", "y") == Some(2)).await;
+    assert_eq!(world.index.knowledge("a"), Knowledge::Complete);
+
+    // The same UID again is no news.
+    let known = world.fleet.get("a").unwrap();
+    world.fleet.set([(id("a"), wanted)].into()).await;
+    world.fleet.set([(id("a"), other.wanted())].into()).await;
+    assert!(Arc::ptr_eq(&known, &world.fleet.get("a").unwrap()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use koinon_api::names::LEASE_NAMESPACE;
 use koinon_apiserver::context::Context;
 use koinon_control::Clock;
 use koinon_fleet::election::campaign::identity;
@@ -13,9 +14,6 @@ use tokio::sync::watch;
 
 use crate::flags::{BadUsage, some_time};
 use crate::host::Ending;
-
-/// Leases of replicas are where those of other controllers are: that namespace is always there.
-const NAMESPACE: &str = "kube-system";
 
 /// How replicas take turns.
 #[derive(Debug, clap::Args)]
@@ -60,7 +58,7 @@ impl Election {
         let context = Context::real();
         let me = identity(&std::process::id().to_string(), &context.uid());
         let clock = Clock::new(move || context.now());
-        let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
+        let leases: Api<Lease> = Api::namespaced(client, LEASE_NAMESPACE);
         let campaign = Campaign::new(leases, lease, &me, self.timing()?, clock);
         let over = async {
             end.asked().await;

@@ -34,7 +34,7 @@ fn member(row: Row, now: Timestamp) -> Member {
         status: row.phase.as_str().to_owned(),
         version: row.version,
         nodes: row.nodes,
-        gone_for: row.gone_since.map(|since| age(now.duration_since(since))),
+        gone_for: row.last_seen.map(|since| age(now.duration_since(since))),
         error: row.error,
     }
 }
@@ -79,7 +79,7 @@ mod tests {
             version: Some("v1.36.3".into()),
             nodes: error.is_none().then_some(3),
             leader: None,
-            gone_since: error.map(|_| Timestamp::from_second(9_000).unwrap()),
+            last_seen: error.map(|_| Timestamp::from_second(9_000).unwrap()),
         };
         let rows = [row("a", Phase::Reachable, None), row("eu-west", Phase::Unreachable, Some("no answer"))];
         let members: Vec<Member> = rows.into_iter().map(|row| member(row, now)).collect();

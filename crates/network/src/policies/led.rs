@@ -149,6 +149,7 @@ impl Led {
             definitions: Mutex::default(),
         });
         let listener: Arc<dyn Listener> = led.clone();
+        led.post.fleet.metrics().queue("policies", &led, |led| led.queue.waiting());
         led.sight.register(Arc::downgrade(&listener));
         led
     }

@@ -28,7 +28,24 @@ const SOURCE: &str = "cluster.federated.antreaplus.vmware-tanzu.com";
 
 pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     let (mut union, running) = five(&world).await?;
-    let wires = federate(&union).await?;
+    let mut homes = BTreeMap::new();
+    let outcome = lose(&mut union, &mut homes).await;
+    // Whatever came of it: Services that stay would join whatever federation is founded next.
+    for home in homes.into_values() {
+        home.leave().await?;
+    }
+    let outcome = match outcome {
+        Ok(()) => union.dissolve().await,
+        failed => failed,
+    };
+    for one in running {
+        one.stop().await;
+    }
+    outcome
+}
+
+async fn lose(union: &mut Union, homes: &mut BTreeMap<&'static str, Room>) -> anyhow::Result<()> {
+    let wires = federate(union).await?;
     for index in 0..SUPERVISORS.len() {
         union.start_role(index, &HURRY).await?;
     }
@@ -37,7 +54,6 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     }
     let journals: Vec<Journal> = union.sites.iter().map(Journal::start).collect();
     let journal = &journals[WATCHED];
-    let mut homes = BTreeMap::new();
     for site in &union.sites[..2] {
         homes.insert(site.name, Room::open(site.room.cluster.clone(), "formation-leaders").await?);
     }
@@ -45,17 +61,17 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     journal.until_from(&["a"]).await?;
 
     // The leader is killed: all that it led are led by others.
-    let killed = index_of(&union, &union.sites[WATCHED].leader().await?)?;
+    let killed = index_of(union, &union.sites[WATCHED].leader().await?)?;
     let role = union.sites[killed].role.take().context("it runs")?;
     role.signal("KILL").await?;
     role.stop().await;
     for site in &union.sites {
-        until_led_by(site, &without(&union, killed)).await?;
+        until_led_by(site, &without(union, killed)).await?;
     }
     union.start_role(killed, &HURRY).await?;
 
     // The leader freezes past its lease; meanwhile its follower works.
-    let frozen = index_of(&union, &union.sites[WATCHED].leader().await?)?;
+    let frozen = index_of(union, &union.sites[WATCHED].leader().await?)?;
     let frozen_name = union.sites[frozen].name;
     for site in union.sites[..SUPERVISORS.len()].iter().filter(|site| site.name != frozen_name) {
         until_federation(site, "it knows who leads e", |federation| {
@@ -64,7 +80,7 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
         .await?;
     }
     union.sites[frozen].role.as_ref().context("it runs")?.signal("STOP").await?;
-    let leader = until_led_by(&union.sites[WATCHED], &without(&union, frozen)).await?;
+    let leader = until_led_by(&union.sites[WATCHED], &without(union, frozen)).await?;
     members::serve(&homes["b"]).await?;
     journal.until_from(&["a", "b"]).await?;
     let written = journal.slices();
@@ -79,10 +95,10 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     anyhow::ensure!(journal.slices() == written, "who had lost the lead wrote: {:?}", journal.slices());
 
     // The leader is cut off from this one member: it goes on leading its own cluster.
-    let lonely = index_of(&union, &leader)?;
+    let lonely = index_of(union, &leader)?;
     let cut = &wires[&(union.sites[lonely].name, "e")];
     cut.cut();
-    let next = until_led_by(&union.sites[WATCHED], &without(&union, lonely)).await?;
+    let next = until_led_by(&union.sites[WATCHED], &without(union, lonely)).await?;
     let own = &union.sites[lonely];
     anyhow::ensure!(SUPERVISORS.contains(&own.leader().await?.as_str()), "it is led all the time");
     until_federation(own, "it tells that e is lost to it", |federation| {
@@ -102,13 +118,6 @@ pub(super) async fn followed(world: Arc<World>) -> anyhow::Result<()> {
     for (site, journal) in union.sites.iter().zip(&journals) {
         let terms = journal.check().with_context(|| format!("of {}", site.name))?;
         anyhow::ensure!(site.name != "e" || terms >= 3, "three leaders of e were lost, not {terms}");
-    }
-    for home in homes.into_values() {
-        home.leave().await?;
-    }
-    union.dissolve().await?;
-    for one in running {
-        one.stop().await;
     }
     Ok(())
 }

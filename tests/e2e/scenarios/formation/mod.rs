@@ -21,11 +21,17 @@ pub(super) fn all() -> Vec<Scenario> {
             "the_webhook_refuses_and_the_controller_holds_where_it_was_away",
             guarded::claims_and_federations,
         ),
-        kubectl("malformed_preferences_are_refused_at_once", guarded::preferences),
         kubectl("members_and_supervisors_come_and_go_without_a_restart", members::come_and_go),
         kubectl("a_leader_that_dies_freezes_or_is_cut_off_is_followed", leaders::followed),
-        kubectl("a_member_is_upgraded_and_given_what_it_missed", upgrade::upgraded),
         kubectl("a_member_is_known_again_and_another_in_its_place_is_not_written_to", identity::known_again),
+    ]
+}
+
+/// Those of a federation with an API server of its own: they found none among the clusters, and wait for nobody who does.
+pub(super) fn of_the_league() -> Vec<Scenario> {
+    vec![
+        kubectl("a_member_is_upgraded_and_given_what_it_missed", upgrade::upgraded),
+        kubectl("malformed_preferences_are_refused_at_once", guarded::preferences),
     ]
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::engine::{Build, Engine};
+use super::member;
+use crate::engine::{Build, Engine, Running};
 use crate::league::{Member, Space};
 use crate::objects::replica_set;
 use crate::wait::{Look, until};
@@ -16,24 +17,43 @@ const ONLY_HERE: &str = r#"{"clusters":{"d":{"weight":1}}}"#;
 pub(super) async fn upgraded(world: Arc<World>) -> anyhow::Result<()> {
     let league = world.league().await?;
     let _alone = league.alone().await;
+    let space = Space::open(league.clone(), "upgrade").await?;
+    let mut running = None;
+    let outcome = upgrade(&world, &space, &mut running).await;
+    // Whatever came of it: others want their federation as it was.
+    let unjoined = league.koinon(&["unjoin", "d"]).await;
+    let left = space.leave().await;
+    if let Some(running) = running {
+        running.stop().await;
+    }
+    outcome?;
+    unjoined?;
+    left
+}
+
+async fn upgrade(world: &Arc<World>, space: &Space, own: &mut Option<Running>) -> anyhow::Result<()> {
+    let league = &space.league;
     let (running, cluster) = world.own_cluster("upgraded", Build::Older).await?;
+    *own = Some(running);
     let mut member = Member::new(cluster).await?;
     let path = member.kubeconfig.to_string_lossy().into_owned();
     league.koinon(&["join", "d", "--member-kubeconfig", &path]).await?;
     let older = version(&member).await?;
-    let space = Space::open(league.clone(), "upgrade").await?;
     let mut web = replica_set("web", 2);
     let preferences = "federation.kubernetes.io/replica-set-preferences";
     web["metadata"]["annotations"] = serde_json::json!({preferences: ONLY_HERE});
     space.apply(&web).await?;
-    until_asked(&space, &member, 2).await?;
-    until_known_as(&space, &older).await?;
+    until_asked(space, &member, 2).await?;
+    until_known_as(space, &older).await?;
 
     // It goes for longer than it takes to be missed, and what is asked for meanwhile waits for it.
-    running.stop().await;
-    until_members(&space, "d is missed", |row| row.contains("Unreachable")).await?;
+    if let Some(running) = own.take() {
+        running.stop().await;
+    }
+    until_missed(space).await?;
     space.kubectl(&["scale", "replicaset", "web", "--replicas=3"]).await?;
     let (running, cluster) = world.own_cluster("upgraded", Build::Bare).await?;
+    *own = Some(running);
     let wire = member.wire;
     member = Member::new(cluster).await?;
     wire.turn_to(member.server);
@@ -42,13 +62,20 @@ pub(super) async fn upgraded(world: Arc<World>) -> anyhow::Result<()> {
         let minors = [&older, &newer].map(|version| version.split('.').nth(1).map(str::to_owned));
         ensure!(minors == [Some("35".into()), Some("36".into())], "from {older} to {newer} is no upgrade");
     }
-    until_asked(&space, &member, 3).await?;
-    until_known_as(&space, &newer).await?;
+    until_asked(space, &member, 3).await?;
+    until_known_as(space, &newer).await
+}
 
-    league.koinon(&["unjoin", "d"]).await?;
-    space.leave().await?;
-    running.stop().await;
-    Ok(())
+/// Waits until the role misses it: `koinon members` asks by itself, and would know sooner.
+async fn until_missed(space: &Space) -> anyhow::Result<()> {
+    until("d is missed", async || {
+        let federation =
+            space.league.system.kubectl(&["get", "federation", "federation", "-o", "json"]).await?;
+        let federation: Value = serde_json::from_str(&federation)?;
+        let said = member(&federation, "d");
+        Ok(if said["status"] == "Unreachable" { Look::Found(()) } else { Look::NotYet(said.to_string()) })
+    })
+    .await
 }
 
 async fn version(member: &Member) -> anyhow::Result<String> {

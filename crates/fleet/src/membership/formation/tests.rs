@@ -135,6 +135,7 @@ fn an_id_that_changed_under_a_federation_stays_in_force() {
 fn who_was_seen_or_joined_is_expected_again() {
     let mut seen = federation("f", 1, &[("a", "sa"), ("b", "sb")]);
     let member = |id: &str| MemberStatus {
+        last_seen: None,
         cluster_id: id.into(),
         status: Phase::Reachable,
         error: None,
@@ -170,4 +171,43 @@ fn supervisors_that_name_other_members_are_told_so() {
             "the Federation of cluster b names other members than this one (not there: c; only there: d): make them the same"
         ]
     );
+}
+
+#[test]
+fn a_cluster_under_two_names_counts_once() {
+    let members = [("b", "sb"), ("a", "sa"), ("c", "sc")];
+    let mut secrets = secrets(&["sa", "sb", "sc"]);
+    let same = |secrets: &mut BTreeMap<String, Arc<Secret>>, names: &[&str]| {
+        for name in names {
+            let secret = Arc::make_mut(secrets.get_mut(*name).unwrap());
+            secret.metadata.annotations = Some([(CLUSTER_UID.to_owned(), "u".to_owned())].into());
+        }
+    };
+    same(&mut secrets, &["sa", "sb"]);
+    let one = [Arc::new(federation("f", 1, &members))];
+    let formation = super::formation(NAMESPACE, &Role::Federation, &one, &secrets);
+    assert_eq!(names(&formation), "a(?) b c", "the first entry was there before");
+    assert_eq!(
+        formation.problems,
+        ["the members b and a are the same cluster: only b counts; unjoin one of them"]
+    );
+    let why = &formation.members["a"].way;
+    assert_eq!(*why, Way::None("it is the same cluster as the member b: unjoin one of them".into()));
+
+    // Where only a role saw who it is, and in any order where it is this very cluster.
+    let mut seen = federation("f", 1, &members);
+    let status = serde_json::json!({"memberStatus": [{"clusterID": "c", "status": "Reachable", "isLeader": false, "uid": "u"}]});
+    seen.status = Some(serde_json::from_value(status).unwrap());
+    let me = claims(&[("id.k8s.io", "c"), SUPERVISOR]);
+    let formation = super::formation(NAMESPACE, &me, &[Arc::new(seen)], &secrets);
+    assert_eq!(names(&formation), "a(?) b(?) c(me)");
+    assert_eq!(formation.problems.len(), 2);
+}
+
+#[test]
+fn one_claim_under_two_names_with_two_values_is_told() {
+    let differ = claims(&[("id.k8s.io", "a"), ("cluster.clusterset.k8s.io", "b")]);
+    let formation = form(&differ, vec![federation("f", 1, &[])], &[]);
+    assert_eq!(formation.part, Part::Child(ClusterId::new("a").unwrap()));
+    assert_eq!(formation.problems.len(), 1, "{:?}", formation.problems);
 }

@@ -77,6 +77,7 @@ impl Keeper {
             }
         });
         keeper.roll.open(&keeper);
+        keeper.post.fleet.metrics().queue("entities", &keeper, |keeper| keeper.queue.waiting());
         let listener: Arc<dyn Listener> = keeper.clone();
         keeper.sight.register(Arc::downgrade(&listener));
         keeper
@@ -199,7 +200,7 @@ impl Keeper {
         side: Side,
     ) -> Result<(), Failed> {
         let over = match step {
-            Step::Delete(uid) => return self.delete(key, &uid).await,
+            Step::Delete { uid, version } => return self.delete(key, &uid, &version).await,
             Step::Create => None,
             Step::Replace(version) => Some(version),
         };
@@ -220,13 +221,14 @@ impl Keeper {
     async fn discard(&self, key: &Key) -> Result<(), Failed> {
         let is_member = |cluster: &str| self.post.fleet.get(cluster).is_some();
         match self.made.get(self.me(), key).filter(|made| made.is_stray(key, is_member)) {
-            Some(made) => self.delete(key, &made.uid).await,
+            Some(made) => self.delete(key, &made.uid, &made.resource_version).await,
             None => Ok(()),
         }
     }
 
-    async fn delete(&self, key: &Key, uid: &str) -> Result<(), Failed> {
-        match self.write(self.api(key).delete(&key.name, &only(uid))).await {
+    /// Deletes an entity as it was seen: another leader may have made it right since, and then the watch will show it.
+    async fn delete(&self, key: &Key, uid: &str, version: &str) -> Result<(), Failed> {
+        match self.write(self.api(key).delete(&key.name, &only(uid, version))).await {
             Ok(_) => {}
             Err(Failed::Member(error)) if error.is_object_absent() => {}
             Err(failed) => return Err(failed),
@@ -288,16 +290,18 @@ pub async fn withdraw(cluster: Client) -> bool {
     for entity in found {
         let key = Key::of(&entity);
         let api: Api<DynamicObject> = Api::namespaced_with(cluster.clone(), &key.namespace, &resource());
-        let uid = entity.uid().unwrap_or_default();
-        if let Err(error) = within_deadline(api.delete(&key.name, &only(&uid))).await {
+        let (uid, version) =
+            (entity.uid().unwrap_or_default(), entity.resource_version().unwrap_or_default());
+        if let Err(error) = within_deadline(api.delete(&key.name, &only(&uid, &version))).await {
             all_well &= error.is_object_absent();
         }
     }
     all_well
 }
 
-fn only(uid: &str) -> DeleteParams {
-    let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+fn only(uid: &str, version: &str) -> DeleteParams {
+    let preconditions =
+        Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }
 }
 

@@ -175,8 +175,11 @@ pub(super) enum Step {
     Create,
     /// Over the version that was seen.
     Replace(String),
-    /// This very object.
-    Delete(String),
+    /// This very object, as it was seen.
+    Delete {
+        uid: String,
+        version: String,
+    },
 }
 
 /// What to write, so that an entity is as it should be.
@@ -186,7 +189,9 @@ pub(super) fn step(wanted: Option<Hash>, made: Option<&Made>) -> Option<Step> {
         (Some(_), None) => Some(Step::Create),
         (Some(wanted), Some(made)) if made.sum == wanted => None,
         (Some(_), Some(made)) => Some(Step::Replace(made.resource_version.to_string())),
-        (None, Some(made)) => Some(Step::Delete(made.uid.to_string())),
+        (None, Some(made)) => {
+            Some(Step::Delete { uid: made.uid.to_string(), version: made.resource_version.to_string() })
+        }
     }
 }
 
@@ -311,7 +316,7 @@ mod tests {
         let made = Made::of(&object);
         assert_eq!(step(Some(wanted.sum()), Some(&made)), None);
         assert_eq!(step(Some(wanted.sum()), None), Some(Step::Create));
-        assert_eq!(step(None, Some(&made)), Some(Step::Delete("u".into())));
+        assert_eq!(step(None, Some(&made)), Some(Step::Delete { uid: "u".into(), version: "7".into() }));
         assert_eq!(step(None, None), None);
         object.data["spec"]["endpoints"] = json!([]);
         assert_eq!(step(Some(wanted.sum()), Some(&Made::of(&object))), Some(Step::Replace("7".into())));

@@ -111,6 +111,7 @@ impl At {
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
             since: Mutex::default(),
         });
+        post.fleet.metrics().queue("services", &inbox, |inbox| inbox.queue.waiting());
         let (own, owners) = (Index::<OwnSlice>::new(), Arc::new(Mutex::new(Books::default())));
         let (weak, books, to) = (Arc::downgrade(&own), owners.clone(), inbox.clone());
         let writing = Arc::new(AtomicBool::new(false));
@@ -222,6 +223,7 @@ impl At {
         let optional = Selection { unserved: Unserved::Empty, ..Selection::default() };
         let (member, fleet) = (&self.post.member, &self.post.fleet);
         tokio::select! {
+            biased;
             never = fleet.follow_member(member, self.own.clone(), ours, member.client().all()) => never,
             never = fleet.follow_member(member, self.machines.clone(), optional.clone(), member.client().all()) => never,
             never = fleet.follow_member(member, self.imports.clone(), optional, member.client().all()) => never,

@@ -164,6 +164,7 @@ impl Sources {
             fleet.follow(self.offers.clone(), Selection::default(), |member| member.all()).await
         };
         tokio::select! {
+            biased;
             never = fleet.follow(self.exports.clone(), optional.clone(), |member| member.all()) => never,
             never = offers => never,
             never = fleet.follow(self.services.clone(), Selection::default(), |member| member.all()) => never,
