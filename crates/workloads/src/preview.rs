@@ -120,14 +120,7 @@ pub fn deployment(
     if desired.paused {
         warnings.push("it is paused: no cluster is updated until kubectl rollout resume".to_owned());
     }
-    Ok(Preview {
-        key: key.clone(),
-        replicas: intent.replicas,
-        before: meant(&now_has),
-        plan,
-        steps,
-        warnings,
-    })
+    Ok(Preview { key: key.clone(), replicas: in_all(&plan), before: meant(&now_has), plan, steps, warnings })
 }
 
 /// What would become of a federated ReplicaSet.
@@ -154,7 +147,7 @@ pub fn replica_set(
     let warnings = own_counts(&intent, what_if).chain(intent.fault.clone()).collect();
     Ok(Preview {
         key: key.clone(),
-        replicas: intent.replicas,
+        replicas: in_all(&plan),
         before: meant(&now_has),
         plan,
         steps: Vec::new(),
@@ -215,6 +208,11 @@ fn preferences(
         preferences.clusters.insert(cluster.clone(), entry);
     }
     Ok(preferences)
+}
+
+/// How many replicas there would be, or should be if they found a cluster.
+fn in_all(plan: &Plan) -> i64 {
+    plan.clusters.values().map(|share| share.replicas).sum::<i64>() + plan.unplaced
 }
 
 /// What a user should know who asks for what only members decide.

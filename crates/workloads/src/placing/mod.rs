@@ -200,7 +200,7 @@ fn by_members(
         (name, Spot { share, now, stuck, held: None })
     };
     let clusters = plan.clusters.into_iter().map(spot).collect();
-    Placed { clusters, unplaced: plan.unplaced, look_again: None }
+    Placed { clusters, unplaced: 0, look_again: None }
 }
 
 /// A cluster without room for its minimum keeps a couple waiting, though others have its replicas: without them nothing would

@@ -130,8 +130,12 @@ pub(super) fn plan(
     let mut placement = status::placement(&wanted, &placed, members, before);
     intent.keep_offline(&mut placement, before);
     let status = status::status(now, set, &intent, &placed, members, before);
+    let in_all = match intent.counting {
+        Counting::Federation => replicas,
+        Counting::Member => placed.clusters.values().map(|spot| spot.share.replicas).sum(),
+    };
     let told =
-        if intent.fault.is_none() { story::tell(said.as_ref(), &placement, replicas) } else { Vec::new() };
+        if intent.fault.is_none() { story::tell(said.as_ref(), &placement, in_all) } else { Vec::new() };
     let pauses = members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
     let look_again = placed.look_again.into_iter().chain(pauses).min();
     Plan { writes, replicas, status, placement, told, look_again }
