@@ -254,7 +254,7 @@ fn seen(
             waiting: vec![placing::Wait::Refused(long_ago); stuck],
             refusals: 0,
             // It has nothing and waits for something: it has no room, or takes nothing.
-            room: what_if.capacity.get(name).copied().or(full.then_some(0)),
+            room: what_if.capacity.get(name).copied().or_else(|| full.then_some(0)),
             replaces: None,
         }
     };
