@@ -45,6 +45,36 @@ async fn the_seeds_example_is_found_in_every_cluster_and_comes_to_rest() {
     assert_eq!(writes[before..].len(), 2, "{:#?}", &writes[before..]);
 }
 
+/// The first is told at once, and whoever comes right after it together: what would be over in a moment is never written.
+#[tokio::test(start_paused = true)]
+async fn who_joins_right_after_another_is_told_together() {
+    let world = World::new(&["c1*", "c2*", "c3", "c4"]).await;
+    let join = async |cluster: &str, number: u8| {
+        let name = format!("ns{number}/foo{number}");
+        world[cluster].member(&name, "foo", "ClusterIP").await;
+        world[cluster].endpoints(&name, &format!("10.{number}.0.1")).await;
+    };
+    join("c1", 1).await;
+    world.until_shown("c4", &foo(), "http:80 c1=10.1.0.1").await;
+    world.rest().await;
+    join("c2", 2).await;
+    world.until_shown("c4", &foo(), "http:80 c1=10.1.0.1 c2=10.2.0.1").await;
+    let writes = |from: usize| {
+        let writes = world.log.writes().split_off(from);
+        writes
+            .into_iter()
+            .filter(|write| write.starts_with("c4 ") && write.contains("endpointslices"))
+            .count()
+    };
+    let before = world.log.writes().len();
+    join("c3", 3).await;
+    join("c4", 4).await;
+    world.until_shown("c4", &foo(), "http:80 c4=10.4.0.1").await;
+    assert_eq!(writes(before), 3, "its own one, and two that are over");
+    world.until_as_the_model(&foo(), "all have joined").await;
+    world.rest().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_calls_a_federated_service_its_own_is_told_otherwise_and_no_endpoint_goes() {
     let world = example().await;

@@ -24,7 +24,7 @@ use crate::services::machines::{Machine, MachineService};
 use crate::services::mcs::{Derived, Import};
 use crate::services::metrics::Metrics;
 use crate::services::model::{Kind, Source};
-use crate::services::plan::{balancers, plan};
+use crate::services::plan::{Plan, SliceStep, balancers, plan};
 use crate::services::records::{Manager, Occupant, OwnSlice};
 use crate::services::render::SLICE_MANAGED_BY;
 use crate::services::standing::Sight;
@@ -33,6 +33,8 @@ use crate::services::view::{Dns, Site};
 
 /// So many federated Services are worked on at a time.
 const AT_ONCE: usize = 8;
+/// For so long members that come and go are gathered, after the first of them.
+const GATHERED_FOR: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -100,6 +102,8 @@ pub(super) struct At {
     /// Federated Services of which all is known, with members here that say how they stand.
     pub(super) seen_clearly: Mutex<BTreeSet<Key>>,
     pub(super) inbox: Arc<Inbox>,
+    /// Until when members of a federated Service that come and go are gathered.
+    gathered: Mutex<BTreeMap<Key, Instant>>,
     /// What was told last, by what it was about.
     pub(super) told: Mutex<BTreeMap<Job, Vec<Notice>>>,
 }
@@ -201,6 +205,7 @@ impl At {
             unsupported: Mutex::default(),
             seen_clearly: Mutex::default(),
             inbox,
+            gathered: Mutex::default(),
             told: Mutex::default(),
         }
     }
@@ -325,6 +330,12 @@ impl At {
         let site = self.site(key, self.sources.resolver.look(key, balancers(&clusters)));
         let plan = plan(here, key, &clusters, &site);
         tracing::trace!(%here, %key, why = plan.why, "looked at");
+        if let Some(left) = self.gathers(key, &plan) {
+            if let Some(since) = since {
+                self.inbox.since.lock().entry(key.clone()).or_insert(since);
+            }
+            return Next::After(left);
+        }
         let undone = if plan.is_settled() { Undone::default() } else { self.act(key, &plan).await };
         let mut notices = plan.notices.clone();
         if self.learn_unsupported(&undone, plan.traffic_distribution()) {
@@ -351,6 +362,25 @@ impl At {
         }
         tracing::debug!(%here, %key, ?undone, "not as it should be yet");
         Next::Retry
+    }
+
+    /// How long what members come and go is still gathered, if it is. The first of them is told at once. Who comes right after it is
+    /// told together with others: where many clusters join within a moment, and then use their own members alone, most of what each
+    /// would be told in between is over before it is written. Changes of endpoints wait for nothing.
+    fn gathers(&self, key: &Key, plan: &Plan) -> Option<Duration> {
+        let comes_or_goes =
+            |step: &SliceStep| matches!(step, SliceStep::Create { .. } | SliceStep::Delete { .. });
+        if !plan.slices.iter().any(comes_or_goes) {
+            return None;
+        }
+        let now = Instant::now();
+        let mut gathered = self.gathered.lock();
+        gathered.retain(|_, until| *until > now);
+        if let Some(until) = gathered.get(key) {
+            return Some(*until - now);
+        }
+        gathered.insert(key.clone(), now + GATHERED_FOR);
+        None
     }
 
     /// Whether a cluster refused a Service for a field that older servers do not know: it goes without from now on.
