@@ -23,4 +23,4 @@ mod story;
 
 pub(crate) use self::controller::Controller;
 pub(crate) use self::plan::desired;
-pub(crate) use self::read::{amount, hash};
+pub(crate) use self::read::{amount, hash, is_shadow};

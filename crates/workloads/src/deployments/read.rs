@@ -98,11 +98,15 @@ pub(crate) fn amount(value: Option<&IntOrString>) -> Amount {
     }
 }
 
+/// Whether a ReplicaSet is marked as a mirror.
+pub(crate) fn is_shadow(set: &ReplicaSet) -> bool {
+    set.annotations().get(workloads::SHADOW).is_some_and(|value| value == "true")
+}
+
 /// Whether a ReplicaSet mirrors a revision of this Deployment.
 pub(super) fn is_shadow_of(set: &ReplicaSet, deployment: &Deployment) -> bool {
-    let marked = set.annotations().get(workloads::SHADOW).is_some_and(|value| value == "true");
     let mut owners = set.owner_references().iter();
-    marked
+    is_shadow(set)
         && owners.any(|owner| {
             owner.controller == Some(true) && Some(&owner.uid) == deployment.metadata.uid.as_ref()
         })
@@ -110,7 +114,6 @@ pub(super) fn is_shadow_of(set: &ReplicaSet, deployment: &Deployment) -> bool {
 
 /// Whether it is one that lost its owner, or whose Deployment went and left it behind: as in one cluster, whoever selects it has it.
 pub(super) fn is_left_for(set: &ReplicaSet, deployment: &Deployment) -> bool {
-    let marked = set.annotations().get(workloads::SHADOW).is_some_and(|value| value == "true");
     let owned = set.owner_references().iter().any(|owner| owner.controller == Some(true));
     let named = shadow(set).is_some_and(|shadow| {
         shadow.name.strip_suffix(&shadow.template).and_then(|rest| rest.strip_suffix('-'))
@@ -119,7 +122,7 @@ pub(super) fn is_left_for(set: &ReplicaSet, deployment: &Deployment) -> bool {
     let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
     let selected = selector
         .is_some_and(|labels| labels.iter().all(|(name, value)| set.labels().get(name) == Some(value)));
-    marked && !owned && named && selected && set.metadata.deletion_timestamp.is_none()
+    is_shadow(set) && !owned && named && selected && set.metadata.deletion_timestamp.is_none()
 }
 
 /// What a shadow stands for.
