@@ -15,5 +15,5 @@ MCS_DEFINITIONS=$(hack/mcs/definitions.sh)
 export MCS_DEFINITIONS
 export KOINON_BIN=${CARGO_TARGET_DIR:-$PWD/target}/debug/koinon
 # Of the whole workspace, so that what `cargo test --workspace` built serves here too; all of them run, whatever one says.
-tests=(admission_policies bad_input crash differential kubectl e2e)
+tests=(admission_policies bad_input crash differential kubectl matrix e2e)
 KOINON_E2E_ENGINE=kubernetes cargo test --workspace --features koinon-conformance/stock --no-fail-fast "${tests[@]/#/--test=}" "$@"

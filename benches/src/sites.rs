@@ -144,8 +144,10 @@ async fn furnish(client: &Client, name: &str, leads: &[Site], definitions: &[Val
     let mut members = Vec::new();
     for site in leads {
         let secret = format!("member-{}", site.name);
+        let mut metadata = named(&secret);
+        metadata["labels"]["koinon.dev/member-secret"] = "true".into();
         objects.push(json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": named(&secret), "stringData": {"kubeconfig": site.login},
+            "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"kubeconfig": site.login},
         }));
         members.push(json!({"clusterID": {"value": site.name}, "server": site.server, "secret": secret}));
     }

@@ -3,6 +3,7 @@
 #
 #   cluster.sh build              build what is missing; print the folder of the programs
 #   cluster.sh build-older        the same for the kube-apiserver of the release before
+#   cluster.sh build-e2e          the same for e2e.test, Kubernetes' own end-to-end tests
 #   cluster.sh start DIR [PORT]   start etcd and kube-apiserver with their data in DIR;
 #                                 DIR/kubeconfig appears once the server is ready.
 #                                 etcd takes PORT+1 and PORT+2, the controllers PORT+3 and
@@ -11,7 +12,8 @@
 #
 # With KOINON_CONTROLLERS=all, start also runs kube-controller-manager and kube-scheduler;
 # with KOINON_CONTROLLERS=a,b,c only those controllers. With KOINON_OLDER=yes the kube-apiserver is of the release
-# before; start DIR without it is then an upgrade. Needs Go, openssl and curl.
+# before; start DIR without it is then an upgrade. KOINON_APISERVER_FLAGS are more flags for kube-apiserver.
+# Needs Go, openssl and curl.
 set -euo pipefail
 
 KUBERNETES=1.36.3
@@ -32,6 +34,11 @@ build_older() {
   build_into "$caches/kubernetes-$OLDER" "$here/older" "$OLDER" kube-apiserver
 }
 
+# Its tests import modules that none of the programs does: `go mod tidy` drops their lines from go.sum.
+build_e2e() {
+  build_into "$cache" "$here" "$KUBERNETES" e2e.test
+}
+
 # Builds what is missing of these programs; prints their folder. Each is linked under another name and then renamed, so
 # a build that was cut short never leaves half a program behind.
 build_into() { # FOLDER MODULE RELEASE PROGRAM…
@@ -50,9 +57,12 @@ build_into() { # FOLDER MODULE RELEASE PROGRAM…
   local version=k8s.io/component-base/version
   local flags="-s -w -X $version.gitVersion=v$release -X $version.gitMajor=1 -X $version.gitMinor=$minor"
   for name in ${missing[@]+"${missing[@]}"}; do
-    local package=k8s.io/kubernetes/cmd/$name
-    [ "$name" = etcd ] && package=go.etcd.io/etcd/server/v3
-    (cd "$module" && CGO_ENABLED=0 go build -trimpath -ldflags "$flags" -o "$folder/.$name.$$" "$package")
+    local package=k8s.io/kubernetes/cmd/$name verb=(build)
+    case $name in
+      etcd) package=go.etcd.io/etcd/server/v3 ;;
+      e2e.test) package=k8s.io/kubernetes/test/e2e verb=(test -c) ;;
+    esac
+    (cd "$module" && CGO_ENABLED=0 go "${verb[@]}" -trimpath -ldflags "$flags" -o "$folder/.$name.$$" "$package")
     mv "$folder/.$name.$$" "$folder/$name"
     say "built $name"
   done
@@ -98,13 +108,15 @@ start() {
     --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
     --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer"
   await etcd "$etcd/readyz"
-  # A loopback address may not stand in the Endpoints of the `kubernetes` Service: no reconciler.
+  # A loopback address may not stand in the Endpoints of the `kubernetes` Service: it is that of the host of simulated
+  # nodes, which an embedded cluster on loopback says as well.
   launch kube-apiserver "$servers/kube-apiserver" --etcd-servers "$etcd" \
-    --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port" --cert-dir "$dir/certs" \
-    --endpoint-reconciler-type none --service-cluster-ip-range 10.96.0.0/16 \
+    --bind-address 127.0.0.1 --advertise-address 172.18.0.1 --secure-port "$port" --cert-dir "$dir/certs" \
+    --service-cluster-ip-range 10.96.0.0/16 \
     --service-account-issuer https://kubernetes.default.svc.cluster.local \
     --service-account-key-file "$dir/sa.key" --service-account-signing-key-file "$dir/sa.key" \
-    --token-auth-file "$dir/tokens" --authorization-mode RBAC --allow-privileged
+    --token-auth-file "$dir/tokens" --authorization-mode RBAC --allow-privileged \
+    ${KOINON_APISERVER_FLAGS:-}
   await kube-apiserver "$server/readyz"
   write_kubeconfig "$server" "$token"
   [ -n "${KOINON_CONTROLLERS:-}" ] && start_controllers "$bin" "$port"
@@ -168,7 +180,8 @@ stop() {
 case ${1:-} in
   build) build ;;
   build-older) build_older ;;
+  build-e2e) build_e2e ;;
   start) start "${2:?where is the folder for its data?}" "${3:-}" ;;
   stop) stop "${2:?which folder is it in?}" ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

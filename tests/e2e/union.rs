@@ -126,7 +126,8 @@ impl Site {
         let token = other.token("koinon-network-member").await?;
         let secret = format!("member-{}", other.name);
         self.apply(&json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": secret, "labels": {"koinon.dev/member-secret": "true"}},
             "stringData": {"token": token, "ca.crt": authority},
         }))
         .await?;

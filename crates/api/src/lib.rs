@@ -1,6 +1,7 @@
 //! What users of Koinon see in objects: names, annotations and types.
 //!
 //! - [`alike`]: how much is said of very many clusters in little room.
+//! - [`failover`]: when replicas leave a cluster that does not answer.
 //! - [`names`]: every annotation, label, manager, group and namespace, each once.
 //! - [`preferences`]: how a workload's replicas are to be spread, read strictly and with errors for people.
 //! - [`mcs`]: the kinds of the Multi-Cluster Services API.
@@ -13,6 +14,7 @@
 //! It knows no IO: no client, no runtime, no clock.
 
 pub mod alike;
+pub mod failover;
 pub mod mcs;
 pub mod membership;
 pub mod names;

@@ -24,6 +24,11 @@ pub const FEDERATION_NAME: &str = "federation";
 /// On a member's Secret: the UID of the `kube-system` namespace of the cluster that was joined.
 pub const CLUSTER_UID: &str = "koinon.dev/cluster-uid";
 
+/// On a Secret: it may be read to log in to a member. No other is.
+pub const MEMBER_SECRET: &str = "koinon.dev/member-secret";
+/// In a member's Secret: the only address that its token is sent to.
+pub const SERVER_KEY: &str = "server";
+
 /// The members of a federation, and how each of them is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Federation {
@@ -59,10 +64,10 @@ pub struct Claimed {
 pub struct MemberCluster {
     #[serde(rename = "clusterID")]
     pub cluster_id: Claimed,
-    /// The URL of its API server; a kubeconfig in the Secret may say it instead.
+    /// The URL of its API server; the Secret may say it instead, and where it does it has to be the same.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// A Secret beside the Federation with `token` and `ca.crt`, or `kubeconfig`.
+    /// A Secret beside the Federation with `token` and `ca.crt`, or `kubeconfig`, and the label [`MEMBER_SECRET`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub secret: String,
 }
@@ -117,6 +122,12 @@ pub struct MemberStatus {
     /// The Kubernetes version of its API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The address at which it answered: where its Secret names none, its token is sent to no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// What is not as safe as it should be about the way to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Whether a member can be worked with.

@@ -3,7 +3,11 @@
 /// Who writes: the field manager of every server-side apply, and the value of [`MANAGED_BY`].
 pub const MANAGER: &str = "koinon";
 
-/// The label on everything that we manage in a member; its value is [`MANAGER`].
+/// The label on everything that members have from the federation; its value is `"true"`.
+pub const FEDERATED: &str = "koinon.dev/federated";
+
+/// The label that says of an object of our own which program keeps it; its value is [`MANAGER`]. Earlier releases also marked
+/// what members have from the federation by it, in place of [`FEDERATED`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Where our own objects live, in the federation and in members.
@@ -36,6 +40,14 @@ pub mod workloads {
     pub const REPLICAS: &str = "koinon.dev/replicas";
     /// The value of [`REPLICAS`] that leaves the count to the member, for its own autoscaler.
     pub const REPLICAS_BY_MEMBER: &str = "member";
+    /// Annotation on a federated workload: whether an object of its name that a member has already is taken over: `always`,
+    /// `if-same` or `never`.
+    pub const TAKE_OVER: &str = "koinon.dev/take-over";
+    /// Annotation on a federated workload: when its replicas leave a cluster that does not answer: `never` or `after=10m`.
+    pub const FAILOVER: &str = "koinon.dev/failover";
+    /// Annotation that we write on a federated Deployment: the number and the cause of each of its revisions, by template. What
+    /// somebody writes on the ReplicaSets that mirror them does not count.
+    pub const REVISIONS: &str = "koinon.dev/revisions";
     /// Annotation on a ReplicaSet that only mirrors what members run; its value is `"true"`.
     pub const SHADOW: &str = "koinon.dev/shadow";
     /// Annotation, set before a deletion: whether members' objects go too; see [`CASCADE_MEMBERS`].

@@ -71,6 +71,8 @@ pub enum ClusterState {
     Offline,
     /// Nothing is known of it yet, or not for a moment.
     Unknown,
+    /// It has an object of this name that somebody else made, and that is not taken over.
+    Foreign,
 }
 
 /// The annotation of a placement that is shortened.

@@ -22,7 +22,7 @@ pub struct Preferences {
     /// Whether running replicas may move to bring clusters towards their shares.
     pub rebalance: bool,
     /// Who gives replicas up when there are fewer than run.
-    #[serde(skip_serializing_if = "ScaleDown::is_ordered")]
+    #[serde(skip_serializing_if = "ScaleDown::is_weighted")]
     pub scale_down: ScaleDown,
     /// By cluster, or [`ANY_CLUSTER`]. A cluster with neither entry gets no replicas.
     pub clusters: BTreeMap<String, ClusterPreference>,
@@ -46,9 +46,9 @@ pub struct ClusterPreference {
 #[serde(rename_all = "camelCase")]
 pub enum ScaleDown {
     /// Clusters keep what they have in their order, and the last ones lose all of it.
-    #[default]
     Ordered,
-    /// Clusters above their share give up in proportion to how far they are above it.
+    /// Clusters above their share give up in proportion to how far they are above it: what runs stays spread.
+    #[default]
     Weighted,
 }
 
@@ -108,8 +108,8 @@ impl fmt::Display for Preferences {
 }
 
 impl ScaleDown {
-    fn is_ordered(&self) -> bool {
-        *self == ScaleDown::Ordered
+    fn is_weighted(&self) -> bool {
+        *self == ScaleDown::Weighted
     }
 }
 
@@ -140,6 +140,9 @@ mod tests {
             Some(&ClusterPreference { weight: 1, ..ClusterPreference::default() })
         );
         assert_eq!(Preferences::parse(&read.to_string()).unwrap(), read, "what is written reads back");
+        let ordered = Preferences::parse(r#"{"scaleDown":"ordered"}"#).unwrap();
+        assert_eq!(Preferences::parse(&ordered.to_string()).unwrap().scale_down, ScaleDown::Ordered);
+        assert_eq!(Preferences::parse("{}").unwrap().scale_down, ScaleDown::Weighted, "the default");
     }
 
     #[test]

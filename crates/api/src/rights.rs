@@ -56,6 +56,12 @@ pub fn named(mut rule: Value, names: &[&str]) -> Value {
     rule
 }
 
+/// Contending for one Lease. A creation has no name that a rule could look at; everything else has.
+pub fn lease(name: &str) -> [Value; 2] {
+    let leases = |verbs: &[&str]| rule(&["coordination.k8s.io"], &["leases"], verbs);
+    [leases(&["create"]), named(leases(&["get", "update", "patch"]), &[name])]
+}
+
 fn role_kind(namespace: Option<&str>) -> &'static str {
     if namespace.is_some() { "Role" } else { "ClusterRole" }
 }

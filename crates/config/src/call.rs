@@ -3,6 +3,9 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use koinon_control::call::{self, Class};
+use koinon_control::watch::Cut;
+
 /// Why a call did not succeed, in words that stay the same while the cause does.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{text}")]
@@ -17,7 +20,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// The server answered that this is not to be had. Anything else may be different in a moment.
     pub(crate) fn is_refusal(&self) -> bool {
-        self.code.is_some_and(|code| (400..500).contains(&code) && ![401, 408, 429].contains(&code))
+        Class::of(self.code) != Class::Retry
     }
 }
 
@@ -26,22 +29,28 @@ pub(crate) async fn within<T>(
     deadline: Duration,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, Failure> {
-    let failure = |text| Failure { code: None, namespace_missing: false, text };
-    match tokio::time::timeout(deadline, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(Failure {
-            code: Some(status.code),
-            namespace_missing: status.code == 404
-                && status.details.as_ref().is_some_and(|details| details.kind == "namespaces"),
-            text: if status.message.is_empty() {
+    call::within(deadline, call).await.map_err(|error| Failure::from(&error))
+}
+
+impl From<&call::Error> for Failure {
+    fn from(error: &call::Error) -> Failure {
+        let text = match error {
+            call::Error::NoAnswer(_) => error.to_string(),
+            call::Error::Refused(status) if status.message.is_empty() => {
                 format!("the server answered {} {}", status.code, status.reason)
-            } else {
-                status.message.clone()
-            },
-        }),
-        Ok(Err(error)) => Err(failure(sentence(&error))),
-        Err(_) => {
-            Err(failure(format!("the server gave no answer within {} seconds", deadline.as_secs_f32())))
+            }
+            call::Error::Refused(status) => status.message.clone(),
+            call::Error::Failed(error) => sentence(error),
+        };
+        Failure { code: error.code(), namespace_missing: error.is_namespace_missing(), text }
+    }
+}
+
+impl From<&Cut> for Failure {
+    fn from(cut: &Cut) -> Failure {
+        match cut {
+            Cut::Failed(error) | Cut::LargePage(error) => Failure::from(error),
+            cut => Failure { code: None, namespace_missing: false, text: cut.to_string() },
         }
     }
 }

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
+use koinon_control::bounds::{Bounds, limiting};
+use koinon_control::client::{Keepalive, connect};
+use koinon_control::proxy;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::DynamicObject;
 use kube::{Client, Config};
@@ -27,12 +30,15 @@ pub fn by_kubeconfig() -> Connect {
 
 async fn client(kubeconfig: Kubeconfig, context: String) -> Result<Client, String> {
     self_contained(&kubeconfig)?;
+    let proxy = proxy::named(&kubeconfig, Some(&context));
     let options = KubeConfigOptions { context: Some(context), ..KubeConfigOptions::default() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| error.to_string())?;
-    config.default_retry = false;
     config.connect_timeout = Some(CONNECT_WITHIN);
-    Client::try_from(config).map_err(|error| sentence(&error))
+    proxy::settle(&mut config, proxy.as_deref())?;
+    let client = connect(&config, Keepalive::default()).map_err(|error| sentence(&error))?;
+    // One member that sends without end must not end the federator of all.
+    Ok(limiting(client, Bounds::default()))
 }
 
 /// Whoever can write the Secret must not thereby run programs or read files here.

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::call::Failure;
 use crate::connect::Connect;
 use crate::definition::{self, Definition};
 use crate::follow::{Pace, What};
@@ -28,6 +29,7 @@ use crate::metrics::Metrics;
 use crate::model::Kind;
 use crate::plan::{Lead, Outcome, Plan, Write, plan};
 use crate::report::Reporter;
+use crate::rivals::Rivals;
 use crate::site::Site;
 use crate::write::carry_out;
 
@@ -115,6 +117,7 @@ impl Config {
             tasks.spawn(async move { keeper.run(lead, remembered).await });
             let (recorder, writer) =
                 events::recorder(self.client.clone(), "amko-federator", self.clock.clone());
+            let recorder = recorder.logged();
             tasks.spawn(writer.run());
 
             let mut federator = Federator {
@@ -140,16 +143,17 @@ impl Config {
                     }
                 };
                 tokio::select! {
+                    biased;
                     () = &mut shutdown => break,
-                    Some(done) = federator.running.next(), if !federator.running.is_empty() => federator.finish(done),
-                    () = wake.notified() => {}
-                    () = wait => {}
                     // They end when they are called off, and otherwise only by a panic: that must not go unnoticed.
                     Some(ended) = federator.tasks.join_next() => {
                         if let Err(error) = ended && error.is_panic() {
                             std::panic::resume_unwind(error.into_panic());
                         }
                     }
+                    Some(done) = federator.running.next(), if !federator.running.is_empty() => federator.finish(done),
+                    () = wait => {}
+                    () = wake.notified() => {}
                 }
             }
             federator.running.clear();
@@ -188,7 +192,7 @@ pub(crate) enum Done {
         named: Named,
         answer: Result<Served, String>,
     },
-    Recalled(Result<Memory, String>),
+    Recalled(Result<(Memory, Rivals), Failure>),
     Defined {
         question: (Kind, u64),
         answer: Result<Definition, String>,
@@ -257,10 +261,8 @@ impl Federator<'_> {
             }));
         }
         if self.own.evidence.recall(now) {
-            self.running.push(Box::pin(async move {
-                let answer = memory::recall(client, deadline).await;
-                Done::Recalled(answer.map_err(|failure| failure.to_string()))
-            }));
+            self.running
+                .push(Box::pin(async move { Done::Recalled(memory::recall(client, deadline).await) }));
         }
         for question in self.own.evidence.questions(now) {
             self.running.push(Box::pin(async move {
@@ -355,7 +357,7 @@ impl Federator<'_> {
             Done::Discovered { named, answer } => {
                 self.own.kind_found(named, answer, now + self.pace.every);
             }
-            Done::Recalled(answer) => self.own.evidence.recalled(answer, now),
+            Done::Recalled(answer) => self.own.recalled(answer, now),
             Done::Defined { question, answer } => {
                 self.own.evidence.answered(question, answer, now, self.pace.every);
             }

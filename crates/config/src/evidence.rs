@@ -7,8 +7,8 @@ use kube::ResourceExt as _;
 
 use crate::definition::Definition;
 use crate::memory::Memory;
-use crate::model::{Kind, Objects, Sight};
-use crate::plan::Leave;
+use crate::model::{Kind, Objects, Observed};
+use crate::plan::DeletionPermit;
 
 /// No answer may be chance.
 const SOON: Duration = Duration::from_secs(2);
@@ -18,7 +18,7 @@ pub(crate) struct Evidence {
     /// The AMKOCluster under which this cluster leads, by its uid, once it was seen whether it does.
     leading: Option<Option<String>>,
     /// What an earlier process kept, as far as it is about this leader.
-    recalled: Sight<Memory>,
+    recalled: Observed<Memory>,
     recall_at: Option<Duration>,
     /// The kinds that it was seen to have since, each with the uid of its definition.
     had: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ impl Evidence {
     pub(crate) fn new() -> Evidence {
         Evidence {
             leading: None,
-            recalled: Sight::Pending,
+            recalled: Observed::Pending,
             recall_at: Some(Duration::ZERO),
             had: BTreeMap::new(),
             kinds: BTreeMap::new(),
@@ -48,10 +48,10 @@ impl Evidence {
 
     /// Takes in the objects, by kind. One that is gone has to be explained; so have the first, or who would know later
     /// what they went with.
-    pub(crate) fn saw(&mut self, all: &[(Kind, Sight<Objects>)]) {
+    pub(crate) fn saw(&mut self, all: &[(Kind, Observed<Objects>)]) {
         self.kinds.retain(|kind, _| all.iter().any(|(known, _)| known == kind));
         for (kind, objects) in all {
-            let Sight::Seen(objects) = objects else { continue };
+            let Observed::Seen(objects) = objects else { continue };
             let now: BTreeSet<String> = objects.iter().filter_map(|object| object.uid()).collect();
             let first = !self.kinds.contains_key(kind);
             let watched = self.kinds.entry(kind.clone()).or_default();
@@ -74,12 +74,12 @@ impl Evidence {
         }
         self.had.clear();
         let about_this_leader = match (&before, &self.leading, &self.recalled) {
-            (None, Some(Some(uid)), Sight::Seen(memory)) => memory.cluster == *uid,
-            (None, Some(Some(_)), Sight::Pending | Sight::Lost(_)) => true,
+            (None, Some(Some(uid)), Observed::Seen(memory)) => memory.cluster == *uid,
+            (None, Some(Some(_)), Observed::Pending | Observed::Lost(_)) => true,
             _ => false,
         };
         if !about_this_leader {
-            self.recalled = Sight::Seen(Memory::default());
+            self.recalled = Observed::Seen(Memory::default());
         }
     }
 
@@ -96,7 +96,7 @@ impl Evidence {
 
     /// What should be kept for the next process; nothing as long as it is not known what an earlier one kept.
     pub(crate) fn memory(&self) -> Option<Memory> {
-        let (Some(leading), Sight::Seen(recalled)) = (&self.leading, &self.recalled) else { return None };
+        let (Some(leading), Observed::Seen(recalled)) = (&self.leading, &self.recalled) else { return None };
         let Some(cluster) = leading.clone() else { return Some(Memory::default()) };
         let mut kinds = recalled.kinds.clone();
         kinds.extend(self.had.clone());
@@ -105,33 +105,35 @@ impl Evidence {
     }
 
     /// Whether copies that this leader lacks may be deleted.
-    pub(crate) fn leave(&self, kind: &Kind) -> Leave {
-        let Some(watched) = self.kinds.get(kind) else { return Leave::Unknown };
+    pub(crate) fn permit(&self, kind: &Kind) -> DeletionPermit {
+        let Some(watched) = self.kinds.get(kind) else { return DeletionPermit::Unknown };
         let had = self.had(kind);
         if watched.objects.is_empty() && had.is_none() {
             return match &self.recalled {
-                Sight::Pending => Leave::Unknown,
-                Sight::Lost(why) => {
-                    Leave::Refused(format!("what the current cluster had before cannot be read: {why}"))
-                }
-                Sight::Seen(_) => Leave::NeverHad,
+                Observed::Pending => DeletionPermit::Unknown,
+                Observed::Lost(why) => DeletionPermit::Refused(format!(
+                    "what the current cluster had before cannot be read: {why}"
+                )),
+                Observed::Seen(_) => DeletionPermit::NeverOwned,
             };
         }
         let name = &kind.kind;
         match &watched.definition {
-            None => Leave::Unknown,
-            Some(Definition::There(uid)) if !watched.objects.is_empty() || had == Some(uid) => Leave::Granted,
-            Some(Definition::There(_)) => Leave::MadeAnew,
-            Some(Definition::Absent) => {
-                Leave::Refused(format!("{name} is not defined in the current cluster any more"))
+            None => DeletionPermit::Unknown,
+            Some(Definition::There(uid)) if !watched.objects.is_empty() || had == Some(uid) => {
+                DeletionPermit::Allowed
             }
-            Some(Definition::Going) => Leave::Refused(format!(
+            Some(Definition::There(_)) => DeletionPermit::DefinitionRecreated,
+            Some(Definition::Absent) => {
+                DeletionPermit::Refused(format!("{name} is not defined in the current cluster any more"))
+            }
+            Some(Definition::Going) => DeletionPermit::Refused(format!(
                 "the definition of {name} in the current cluster is being deleted, and its objects with it"
             )),
             Some(Definition::NamespaceGoing) => {
-                Leave::Refused("the namespace of the current cluster is being deleted".into())
+                DeletionPermit::Refused("the namespace of the current cluster is being deleted".into())
             }
-            Some(Definition::Refused(why)) => Leave::Refused(format!(
+            Some(Definition::Refused(why)) => DeletionPermit::Refused(format!(
                 "whether the definition of {name} in the current cluster is still the same cannot be read: {why}"
             )),
         }
@@ -139,7 +141,7 @@ impl Evidence {
 
     fn had(&self, kind: &Kind) -> Option<&String> {
         let entry = Memory::entry(kind);
-        let Sight::Seen(recalled) = &self.recalled else { return self.had.get(&entry) };
+        let Observed::Seen(recalled) = &self.recalled else { return self.had.get(&entry) };
         self.had.get(&entry).or_else(|| recalled.kinds.get(&entry))
     }
 
@@ -150,17 +152,22 @@ impl Evidence {
 
     pub(crate) fn recalled(&mut self, answer: Result<Memory, String>, now: Duration) {
         // What is known already is known better: this cluster was seen not to lead.
-        if matches!(self.recalled, Sight::Seen(_)) {
+        if matches!(self.recalled, Observed::Seen(_)) {
             return;
         }
         self.recalled = match (answer, &self.leading) {
-            (Ok(memory), Some(Some(uid))) if memory.cluster != *uid => Sight::Seen(Memory::default()),
-            (Ok(memory), _) => Sight::Seen(memory),
+            (Ok(memory), Some(Some(uid))) if memory.cluster != *uid => Observed::Seen(Memory::default()),
+            (Ok(memory), _) => Observed::Seen(memory),
             (Err(why), _) => {
                 self.recall_at = Some(now + SOON);
-                Sight::Lost(why)
+                Observed::Lost(why)
             }
         };
+    }
+
+    /// Whether it is known what an earlier process kept, or that it does not matter any more.
+    pub(crate) fn has_recalled(&self) -> bool {
+        matches!(self.recalled, Observed::Seen(_))
     }
 
     /// The kinds whose definition has to be asked for now, each with the number of the question.
@@ -220,13 +227,13 @@ mod tests {
         Kind::gslb_config()
     }
 
-    fn seen(uids: &[&str]) -> Vec<(Kind, Sight<Objects>)> {
+    fn seen(uids: &[&str]) -> Vec<(Kind, Observed<Objects>)> {
         let one = |uid: &&str| {
             let mut object = DynamicObject::new(uid, &kind().resource());
             object.metadata.uid = Some((*uid).into());
             Arc::new(object)
         };
-        vec![(kind(), Sight::Seen(uids.iter().map(one).collect()))]
+        vec![(kind(), Observed::Seen(uids.iter().map(one).collect()))]
     }
 
     fn there(uid: &str) -> Definition {
@@ -259,23 +266,23 @@ mod tests {
     #[test]
     fn each_loss_is_explained_anew() {
         let mut evidence = with_one();
-        assert_eq!(evidence.leave(&kind()), Leave::Granted);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Allowed);
         evidence.saw(&seen(&[]));
-        assert_eq!(evidence.leave(&kind()), Leave::Unknown);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Unknown);
         answer(&mut evidence, there("d"));
-        assert_eq!(evidence.leave(&kind()), Leave::Granted);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Allowed);
         // The same emptiness, but of another object.
         evidence.saw(&seen(&["2"]));
         evidence.saw(&seen(&[]));
         let late = evidence.questions(NOW);
         evidence.saw(&seen(&["3", "4"]));
         evidence.answered(late[0].clone(), Ok(there("d")), NOW, EVERY);
-        assert_eq!(evidence.leave(&kind()), Leave::Unknown, "the answer is to an earlier question");
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Unknown, "the answer is to an earlier question");
         answer(&mut evidence, there("d"));
         evidence.saw(&seen(&["4"]));
-        assert_eq!(evidence.leave(&kind()), Leave::Unknown);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Unknown);
         answer(&mut evidence, Definition::Going);
-        assert!(matches!(evidence.leave(&kind()), Leave::Refused(_)));
+        assert!(matches!(evidence.permit(&kind()), DeletionPermit::Refused(_)));
         assert_eq!(evidence.again_at(), Some(NOW + EVERY));
     }
 
@@ -284,13 +291,13 @@ mod tests {
         let mut evidence = with_one();
         evidence.saw(&seen(&[]));
         answer(&mut evidence, there("other"));
-        assert_eq!(evidence.leave(&kind()), Leave::MadeAnew);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::DefinitionRecreated);
         evidence.saw(&seen(&["2"]));
         answer(&mut evidence, there("other"));
         evidence.has();
         evidence.saw(&seen(&[]));
         answer(&mut evidence, there("other"));
-        assert_eq!(evidence.leave(&kind()), Leave::Granted);
+        assert_eq!(evidence.permit(&kind()), DeletionPermit::Allowed);
     }
 
     #[test]
@@ -303,16 +310,22 @@ mod tests {
                 evidence.recalled(Ok(recalled.clone()), NOW);
             }
             evidence.leads(Some("x".into()));
-            assert_eq!(evidence.leave(&kind()) == Leave::Unknown, !first || recalled.cluster == "x");
+            assert_eq!(
+                evidence.permit(&kind()) == DeletionPermit::Unknown,
+                !first || recalled.cluster == "x"
+            );
             evidence.recalled(Ok(recalled), NOW);
             answer(&mut evidence, there("d"));
-            (evidence.leave(&kind()), evidence.memory().unwrap())
+            (evidence.permit(&kind()), evidence.memory().unwrap())
         };
         for first in [true, false] {
-            assert_eq!(after(memory("x", "d"), first), (Leave::Granted, memory("x", "d")));
-            assert_eq!(after(memory("x", "older"), first), (Leave::MadeAnew, memory("x", "older")));
+            assert_eq!(after(memory("x", "d"), first), (DeletionPermit::Allowed, memory("x", "d")));
+            assert_eq!(
+                after(memory("x", "older"), first),
+                (DeletionPermit::DefinitionRecreated, memory("x", "older"))
+            );
             for other in [memory("y", "d"), Memory::default()] {
-                assert_eq!(after(other, first), (Leave::NeverHad, Memory::default()));
+                assert_eq!(after(other, first), (DeletionPermit::NeverOwned, Memory::default()));
             }
         }
     }
@@ -325,7 +338,7 @@ mod tests {
             assert_eq!(evidence.memory(), Some(Memory::default()));
             evidence.saw(&seen(&[]));
             evidence.leads(Some("x".into()));
-            assert_eq!(evidence.leave(&kind()), Leave::NeverHad);
+            assert_eq!(evidence.permit(&kind()), DeletionPermit::NeverOwned);
         }
         let mut late = Evidence::new();
         late.saw(&seen(&[]));
@@ -333,7 +346,7 @@ mod tests {
         late.leads(None);
         late.leads(Some("x".into()));
         late.recalled(Ok(memory("x", "d")), NOW);
-        assert_eq!(late.leave(&kind()), Leave::NeverHad);
+        assert_eq!(late.permit(&kind()), DeletionPermit::NeverOwned);
     }
 
     #[test]
@@ -343,12 +356,15 @@ mod tests {
         evidence.leads(Some("x".into()));
         assert!(evidence.recall(NOW));
         evidence.recalled(Err("forbidden".into()), NOW);
-        assert!(matches!(evidence.leave(&kind()), Leave::Refused(_)));
+        assert!(matches!(evidence.permit(&kind()), DeletionPermit::Refused(_)));
         assert_eq!(evidence.memory(), None);
         assert!(evidence.recall(NOW + SOON));
         evidence.recalled(Ok(memory("x", "d")), NOW);
         let questions = evidence.questions(NOW);
         evidence.answered(questions[0].clone(), Err("no answer".into()), NOW, EVERY);
-        assert_eq!((evidence.leave(&kind()), evidence.again_at()), (Leave::Unknown, Some(NOW + SOON)));
+        assert_eq!(
+            (evidence.permit(&kind()), evidence.again_at()),
+            (DeletionPermit::Unknown, Some(NOW + SOON))
+        );
     }
 }

@@ -1,26 +1,27 @@
-//! Keeps a [`Mirror`] true: lists now and then, and at once when there is reason to; a watch in between.
+//! Keeps a [`Mirror`] true, by the watch loop of every controller: lists now and then, and at once when there is
+//! reason to; a watch in between.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use koinon_control::watch;
-use kube::api::ListParams;
+use koinon_control::attempts::Backoff;
+use koinon_control::watch::{Cut, Lists, Selection, Sink, Timing, Watch};
 use kube::core::{ApiResource, DynamicObject};
-use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::sync::{Notify, oneshot};
 
-use crate::call::{Failure, within};
-use crate::mirror::{Answer, Mirror, version};
-use crate::model::{Kind, Objects, Sight};
+use crate::call::Failure;
+use crate::mirror::Mirror;
+use crate::model::{Kind, Objects, Observed};
 use crate::names::{GROUP, NAMESPACE, SECRET};
 
 /// Objects of a list come in pages of this size.
 const PAGE: u32 = 500;
 /// One list that fails may be chance.
 pub(crate) const SECOND_TRY: Duration = Duration::from_secs(1);
+/// Short enough that a cluster which comes back is noticed while somebody waits for it.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How patient to be.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ pub(crate) struct What {
 #[derive(Default)]
 pub(crate) struct Followed {
     mirror: Mutex<Mirror>,
-    look: Notify,
+    look: Arc<Notify>,
 }
 
 impl What {
@@ -93,7 +94,7 @@ fn core(kind: &str, plural: &str) -> ApiResource {
 }
 
 impl Followed {
-    pub(crate) fn objects(&self) -> Sight<Objects> {
+    pub(crate) fn objects(&self) -> Observed<Objects> {
         self.mirror.lock().objects()
     }
 
@@ -130,92 +131,84 @@ pub(crate) async fn follow(
     pace: Pace,
 ) -> Failure {
     let api = what.api(client);
-    if let Err(failure) = look(&api, what, followed, wake, pace).await {
-        return failure;
-    }
-    let fields = what.fields().unwrap_or_default();
-    let on = |event| {
-        let news = match event {
-            Event::Apply(object) => followed.mirror.lock().event(object, false),
-            Event::Delete(object) => followed.mirror.lock().event(object, true),
-            // What the watch missed while it was away, only a list can tell.
-            Event::InitDone => {
-                followed.look.notify_one();
-                false
-            }
-            Event::Init | Event::InitApply(_) => false,
-        };
-        if news {
-            wake.notify_one();
-        }
+    let path = api.resource_url().to_owned();
+    let timing = Timing {
+        page: PAGE,
+        answer: pace.deadline,
+        resync: Some(pace.every),
+        backoff: Backoff::new(SECOND_TRY, LONGEST_PAUSE.min(pace.every)),
+        ..Timing::default()
     };
+    let selection = Selection { fields: what.fields(), lists: Lists::Paged, ..Selection::default() };
+    let (sender, lost) = oneshot::channel();
+    let sink = Mirroring { followed, wake, listing: false, tries: 1, lost: Some(sender) };
+    let watch = Watch::new(api, sink, selection).timed(timing).named("", path);
     tokio::select! {
-        never = watch::follow_fields(api.clone(), &fields, on) => match never {},
-        failure = looks(&api, what, followed, wake, pace) => failure,
+        biased;
+        never = watch.relisting_on(followed.look.clone()).run() => match never {},
+        failure = lost => failure.expect("the watch that runs has the sender"),
     }
 }
 
-async fn looks(
-    api: &Api<DynamicObject>,
-    what: &What,
-    followed: &Followed,
-    wake: &Notify,
-    pace: Pace,
-) -> Failure {
-    let mut last = Instant::now();
-    loop {
-        tokio::select! {
-            () = followed.look.notified() => {}
-            () = tokio::time::sleep_until(last + pace.every) => {}
-        }
-        if look(api, what, followed, wake, pace).await.is_err() {
-            tokio::time::sleep(SECOND_TRY).await;
-            if let Err(failure) = look(api, what, followed, wake, pace).await {
-                return failure;
-            }
-        }
-        last = Instant::now();
-    }
+/// Takes what a watch shows into a [`Mirror`].
+struct Mirroring<'a> {
+    followed: &'a Followed,
+    wake: &'a Notify,
+    /// Whether a list is on its way, or did not come to its end.
+    listing: bool,
+    /// How many lists in a row may fail: of the first one, after a new connection, not a single one.
+    tries: u32,
+    lost: Option<oneshot::Sender<Failure>>,
 }
 
-/// One complete list. Whoever decides is woken only if something is different from before.
-async fn look(
-    api: &Api<DynamicObject>,
-    what: &What,
-    followed: &Followed,
-    wake: &Notify,
-    pace: Pace,
-) -> Result<(), Failure> {
-    loop {
-        let asked = followed.mirror.lock().ask();
-        let (point, objects) = list(api, what, pace).await?;
-        let mut mirror = followed.mirror.lock();
+impl Sink<DynamicObject> for Mirroring<'_> {
+    fn begin_list(&mut self) {
+        self.listing = true;
+        self.followed.mirror.lock().begin_list();
+    }
+
+    fn list(&mut self, object: DynamicObject) {
+        self.followed.mirror.lock().list(object);
+    }
+
+    /// Whoever decides is woken only if something is different from before.
+    fn end_list(&mut self, version: u64) {
+        (self.listing, self.tries) = (false, 2);
+        let mut mirror = self.followed.mirror.lock();
         let before = (mirror.is_settled(), mirror.objects());
-        if mirror.listed(asked, point, objects) == Answer::Taken {
-            let changed = before != (mirror.is_settled(), mirror.objects());
-            drop(mirror);
-            if changed {
-                wake.notify_one();
-            }
-            return Ok(());
+        mirror.end_list(version);
+        if before != (mirror.is_settled(), mirror.objects()) {
+            self.wake.notify_one();
         }
     }
-}
 
-async fn list(
-    api: &Api<DynamicObject>,
-    what: &What,
-    pace: Pace,
-) -> Result<(u64, Vec<DynamicObject>), Failure> {
-    let mut params = ListParams { limit: Some(PAGE), field_selector: what.fields(), ..ListParams::default() };
-    let mut objects = Vec::new();
-    loop {
-        let page = within(pace.deadline, api.list(&params)).await?;
-        let metadata = page.metadata;
-        objects.extend(page.items);
-        match metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok((version(metadata.resource_version.as_deref()), objects)),
+    fn drop_list(&mut self) {
+        self.followed.mirror.lock().drop_list();
+    }
+
+    fn apply(&mut self, object: DynamicObject) {
+        if self.followed.mirror.lock().apply(object) {
+            self.wake.notify_one();
+        }
+    }
+
+    fn delete(&mut self, object: DynamicObject) {
+        if self.followed.mirror.lock().delete(&object) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A watch that fails only makes changes arrive later; lists that fail say that there is no answer.
+    fn cut(&mut self, cut: &Cut) {
+        if !std::mem::take(&mut self.listing) {
+            return tracing::debug!(%cut, "watch failed");
+        }
+        self.tries -= 1;
+        if self.tries == 0
+            && let Some(lost) = self.lost.take()
+        {
+            // Whoever follows is gone only together with this.
+            let _ = lost.send(Failure::from(cut));
         }
     }
 }

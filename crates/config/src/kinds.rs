@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Client;
 
 use crate::call::within;
-use crate::model::{Further, Kind, Sight};
+use crate::model::{Further, Kind, Observed};
 use crate::names::NAMESPACE;
 
 /// A kind by API version and name.
@@ -29,10 +29,10 @@ pub(crate) struct Served {
 
 impl Kinds {
     /// All kinds to federate, in order, each with what is known of it.
-    pub(crate) fn of(&self, further: &[Further]) -> Vec<(Kind, Sight<()>)> {
-        let mut kinds: Vec<(Kind, Sight<()>)> =
-            Kind::always().into_iter().map(|kind| (kind, Sight::Seen(()))).collect();
-        let wanted: Vec<(Kind, Sight<()>)> = further.iter().map(|wanted| self.one(wanted)).collect();
+    pub(crate) fn of(&self, further: &[Further]) -> Vec<(Kind, Observed<()>)> {
+        let mut kinds: Vec<(Kind, Observed<()>)> =
+            Kind::always().into_iter().map(|kind| (kind, Observed::Seen(()))).collect();
+        let wanted: Vec<(Kind, Observed<()>)> = further.iter().map(|wanted| self.one(wanted)).collect();
         for (kind, sight) in &wanted {
             let everywhere = wanted.iter().any(|(other, _)| covers(other, kind));
             let twice = kinds.iter().any(|(known, _)| same(known, kind) || covers(kind, known));
@@ -49,12 +49,12 @@ impl Kinds {
         kinds
     }
 
-    fn one(&self, wanted: &Further) -> (Kind, Sight<()>) {
+    fn one(&self, wanted: &Further) -> (Kind, Observed<()>) {
         let named = (wanted.api_version.clone(), wanted.kind.clone());
         let (served, sight) = match self.known.get(&named) {
-            None => (None, Sight::Pending),
-            Some(Err(why)) => (None, Sight::Lost(why.clone())),
-            Some(Ok(served)) => (Some(served), Sight::Seen(())),
+            None => (None, Observed::Pending),
+            Some(Err(why)) => (None, Observed::Lost(why.clone())),
+            Some(Ok(served)) => (Some(served), Observed::Seen(())),
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(NAMESPACE);
         let everywhere = namespace == "*" || served.is_some_and(|served| !served.namespaced);

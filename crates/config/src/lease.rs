@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use koinon_control::Clock;
+use koinon_control::client::urgent;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -45,9 +46,10 @@ impl Keeper {
                 (Ok(()), Lead::No | Lead::Undecided) => None,
             };
             tokio::select! {
+                biased;
+                () = async { tokio::time::sleep(pause.unwrap_or_default()).await }, if pause.is_some() => {}
                 changed = lead.changed() => if changed.is_err() { return },
                 changed = memory.changed() => if changed.is_err() { return },
-                () = async { tokio::time::sleep(pause.unwrap_or_default()).await }, if pause.is_some() => {}
             }
         }
     }
@@ -56,7 +58,7 @@ impl Keeper {
         if *lead == Lead::Undecided && memory.is_none() {
             return Ok(());
         }
-        let api: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<Lease> = Api::namespaced(urgent(self.client.clone()), NAMESPACE);
         let there = match within(self.deadline, api.get(LEASE)).await {
             Ok(lease) => lease,
             Err(failure) if failure.code == Some(404) => Lease::default(),

@@ -37,6 +37,7 @@ mod overview;
 pub mod plan;
 mod rbac;
 mod report;
+mod rivals;
 mod site;
 mod write;
 

@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle as TaskHandle, JoinSet};
 
 use crate::connect::{Connect, Context};
 use crate::follow::{Pace, What};
-use crate::model::{AmkoCluster, Kind, Sight};
+use crate::model::{AmkoCluster, Kind, Observed};
 use crate::names::NAMESPACE;
 use crate::plan::{Member, Outcome, Tried, Write};
 use crate::site::Site;
@@ -61,9 +61,11 @@ impl Link {
     /// What is known of the member.
     pub(crate) fn member(&self, kinds: &[Kind], now: Duration) -> Member {
         let clusters = match self.site.clusters().objects() {
-            Sight::Pending => Sight::Pending,
-            Sight::Lost(why) => Sight::Lost(why),
-            Sight::Seen(objects) => Sight::Seen(objects.iter().map(|one| AmkoCluster::read(one)).collect()),
+            Observed::Pending => Observed::Pending,
+            Observed::Lost(why) => Observed::Lost(why),
+            Observed::Seen(objects) => {
+                Observed::Seen(objects.iter().map(|one| AmkoCluster::read(one)).collect())
+            }
         };
         let copies =
             kinds.iter().map(|kind| (kind.clone(), self.site.objects(&What::objects(kind)))).collect();

@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::call::{Failure, within};
 use crate::model::Kind;
-use crate::names::{HAD_ANNOTATION, LEASE, NAMESPACE};
+use crate::names::{LEASE, NAMESPACE, OWNED_KINDS, OWNED_KINDS_BEFORE};
+use crate::rivals::Rivals;
 
 /// Not the one that writes the rest of the Lease, which would take the annotation away with its next write.
 const FIELD_MANAGER: &str = "AMKO-Federator-memory";
@@ -37,14 +38,15 @@ impl Memory {
 
     /// What a Lease holds. What cannot be read was not written here, and says nothing.
     pub(crate) fn of(lease: &Lease) -> Memory {
-        let text = lease.annotations().get(HAD_ANNOTATION);
+        let said = lease.annotations();
+        let text = said.get(OWNED_KINDS).or_else(|| said.get(OWNED_KINDS_BEFORE));
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// Has it kept in place of what is there.
     pub(crate) async fn keep(&self, api: &Api<Lease>, deadline: Duration) -> Result<(), Failure> {
         let annotations =
-            if self.kinds.is_empty() { json!({}) } else { json!({HAD_ANNOTATION: json!(self).to_string()}) };
+            if self.kinds.is_empty() { json!({}) } else { json!({OWNED_KINDS: json!(self).to_string()}) };
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": LEASE, "annotations": annotations},
@@ -56,11 +58,28 @@ impl Memory {
 }
 
 /// What an earlier process kept; nothing if there was none.
-pub(crate) async fn recall(client: &Client, deadline: Duration) -> Result<Memory, Failure> {
+pub(crate) async fn recall(client: &Client, deadline: Duration) -> Result<(Memory, Rivals), Failure> {
     let api: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     match within(deadline, api.get(LEASE)).await {
-        Ok(lease) => Ok(Memory::of(&lease)),
-        Err(failure) if failure.code == Some(404) => Ok(Memory::default()),
+        Ok(lease) => Ok((Memory::of(&lease), Rivals::of(&lease))),
+        Err(failure) if failure.code == Some(404) => Ok(Default::default()),
         Err(failure) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_release_kept_is_read() {
+        let of = |name: &str, uid: &str| {
+            let kept = json!({"cluster": uid, "kinds": {"a.b/c": "d"}}).to_string();
+            serde_json::from_value::<Lease>(json!({"metadata": {"annotations": {name: kept}}})).unwrap()
+        };
+        assert_eq!(Memory::of(&of(OWNED_KINDS_BEFORE, "x")).cluster, "x");
+        let mut both = of(OWNED_KINDS, "y");
+        both.annotations_mut().extend(of(OWNED_KINDS_BEFORE, "x").metadata.annotations.unwrap());
+        assert_eq!(Memory::of(&both).cluster, "y", "the newer one counts");
     }
 }

@@ -12,7 +12,7 @@ use crate::names::{self, condition, reason};
 
 /// What is known of something that has to be asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sight<T> {
+pub enum Observed<T> {
     /// Asked for the first time; the answer, or that there is none, will come soon.
     Pending,
     /// There was no answer. What it was before does not count: it may be anything by now.

@@ -15,7 +15,11 @@ pub const UUID_ANNOTATION: &str = "amko.vmware.com/amko-uuid";
 /// The Lease whose holder is the context of this cluster for as long as it leads.
 pub const LEASE: &str = "amko-leader";
 /// On that Lease: of which kinds this leader was seen to have objects, for the next process.
-pub const HAD_ANNOTATION: &str = "koinon.dev/had";
+pub const OWNED_KINDS: &str = "koinon.dev/owned-kinds";
+/// What that annotation was called before; it is still read.
+pub const OWNED_KINDS_BEFORE: &str = "koinon.dev/had";
+/// On that Lease: which members were seen to lead as well, for the next process.
+pub const RIVALS_ANNOTATION: &str = "koinon.dev/rivals";
 
 /// Types of conditions, in the order of the stages.
 pub mod condition {

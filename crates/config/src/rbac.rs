@@ -1,6 +1,6 @@
 //! What a federator may do in its own cluster, and what its credentials for members must allow there.
 
-use koinon_api::rights::{Account, READ, named, role, rule};
+use koinon_api::rights::{Account, READ, lease, named, role, rule};
 use serde_json::Value;
 
 use crate::names::{GROUP, LEASE, NAMESPACE, SECRET};
@@ -26,10 +26,7 @@ pub fn rbac() -> Vec<Value> {
         rule(&["coordination.k8s.io"], &["leases"], &["create"]),
         named(rule(&["coordination.k8s.io"], &["leases"], &["get", "patch"]), &[LEASE]),
     ];
-    let replicas = [
-        rule(&["coordination.k8s.io"], &["leases"], &["create"]),
-        named(rule(&["coordination.k8s.io"], &["leases"], &["get", "update", "patch"]), &[NAME]),
-    ];
+    let replicas = lease(NAME);
     let member = [
         rule(&[GROUP], &["amkoclusters"], &READ),
         rule(&[GROUP], &FEDERATED, &["get", "list", "watch", "create", "update", "delete"]),

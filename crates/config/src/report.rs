@@ -14,9 +14,10 @@ use serde_json::json;
 
 use crate::call::within;
 use crate::controller::Done;
-use crate::model::{AmkoCluster, Condition, Sight};
+use crate::model::{AmkoCluster, Condition, Observed};
 use crate::names::{FIELD_MANAGER, GROUP, status};
 use crate::plan::{Outcome, Plan, StatusWrite};
+use crate::rivals::Rivals;
 
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -49,7 +50,7 @@ impl Reporter {
     pub(crate) fn reports(
         &mut self,
         plan: &Plan,
-        clusters: &Sight<Vec<AmkoCluster>>,
+        clusters: &Observed<Vec<AmkoCluster>>,
         now: Duration,
     ) -> Reports {
         self.telling.retain(|_, telling| match telling {
@@ -118,8 +119,8 @@ impl Reporter {
     }
 }
 
-fn conditions(clusters: &Sight<Vec<AmkoCluster>>, key: &Key) -> Vec<Condition> {
-    let Sight::Seen(clusters) = clusters else { return Vec::new() };
+fn conditions(clusters: &Observed<Vec<AmkoCluster>>, key: &Key) -> Vec<Condition> {
+    let Observed::Seen(clusters) = clusters else { return Vec::new() };
     let is_it = |one: &&AmkoCluster| one.namespace == key.namespace && one.name == key.name;
     clusters.iter().find(is_it).map(|one| one.conditions.clone()).unwrap_or_default()
 }
@@ -133,6 +134,17 @@ async fn tell(client: &Client, write: &StatusWrite, deadline: Duration) -> Outco
         plural: "amkoclusters".into(),
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &write.key.namespace, &resource);
+    if let Some(rivals) = &write.rivals {
+        let rivals = Rivals { cluster: write.uid.clone(), members: rivals.clone() };
+        match rivals.keep(client, deadline).await {
+            Ok(()) => {}
+            // It is told all the same, or nobody would hear of a rival where Leases may not be written.
+            Err(failure) if failure.code == Some(403) => {
+                tracing::warn!(%failure, "other leaders are not remembered over a restart");
+            }
+            Err(failure) => return Outcome::Failed(failure.to_string()),
+        }
+    }
     // It holds for the object that was judged, and for no later state of it.
     let patch = json!({
         "metadata": {"uid": write.uid, "resourceVersion": write.resource_version},

@@ -8,12 +8,10 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::follow::{Followed, Followeds, Pace, SECOND_TRY, What, follow};
-use crate::model::{Objects, Sight};
+use crate::follow::{Followed, Followeds, LONGEST_PAUSE, Pace, SECOND_TRY, What, follow};
+use crate::model::{Objects, Observed};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Short enough that a cluster which comes back is noticed while somebody waits for it.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Makes the connection. Each is new: one that broke may have left half-open sockets behind.
 pub(crate) type Dial = Arc<dyn Fn() -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
@@ -55,8 +53,8 @@ impl Site {
         others.iter().find(|(one, _)| one == what).map(|(_, followed)| followed.clone())
     }
 
-    pub(crate) fn objects(&self, what: &What) -> Sight<Objects> {
-        self.followed(what).map_or(Sight::Pending, |followed| followed.objects())
+    pub(crate) fn objects(&self, what: &What) -> Observed<Objects> {
+        self.followed(what).map_or(Observed::Pending, |followed| followed.objects())
     }
 
     /// Whether the cluster says that these are not to be had.
@@ -107,10 +105,11 @@ impl Site {
                     }
                     let (what, clusters) = &self.clusters;
                     let failure = tokio::select! {
+                        biased;
                         failure = follow(&client, what, clusters, &wake, pace) => failure,
                         () = self.follow_others(&client, &wake, pace) => continue,
                     };
-                    if matches!(clusters.objects(), Sight::Seen(_)) {
+                    if matches!(clusters.objects(), Observed::Seen(_)) {
                         pause = FIRST_PAUSE.min(longest);
                     }
                     tracing::debug!(%failure, "a cluster was lost");
@@ -130,8 +129,9 @@ impl Site {
             let now = others.borrow_and_update().clone();
             let all = now.iter().map(|(what, followed)| persist(client, what, followed, wake, pace));
             tokio::select! {
-                _ = join_all(all), if !now.is_empty() => {}
+                biased;
                 changed = others.changed() => if changed.is_err() { return },
+                _ = join_all(all), if !now.is_empty() => {}
             }
         }
     }

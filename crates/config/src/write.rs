@@ -6,7 +6,8 @@ use futures::StreamExt as _;
 use futures::stream;
 use k8s_openapi::api::core::v1::Namespace;
 use koinon_control::Key;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use koinon_control::writes::written_by;
+use kube::api::{DeleteParams, Preconditions};
 use kube::core::{DynamicObject, ObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 
@@ -52,7 +53,7 @@ async fn attempt(
 ) -> Result<Option<DynamicObject>, Failure> {
     let key = write.key();
     let api = api(client, write.kind(), &key);
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    let params = written_by(FIELD_MANAGER);
     match write {
         Write::Create { object, .. } => {
             let created = within(deadline, api.create(&params, object)).await;
@@ -90,7 +91,7 @@ async fn create_namespace(client: &Client, name: &str, deadline: Duration) -> Re
         metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
         ..Namespace::default()
     };
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    let params = written_by(FIELD_MANAGER);
     match within(deadline, Api::<Namespace>::all(client.clone()).create(&params, &namespace)).await {
         Err(failure) if failure.code != Some(409) => Err(failure),
         Ok(_) | Err(_) => Ok(()),

@@ -21,7 +21,7 @@ impl Clock {
 impl Default for Clock {
     /// The machine's clock.
     fn default() -> Self {
-        Clock::new(Timestamp::now)
+        Clock::new(koinon_context::wall_clock)
     }
 }
 

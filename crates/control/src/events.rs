@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::call::{Error, within_deadline};
 use crate::clock::Clock;
+use crate::repeats::Repeats;
 
 /// More than this many wait only when the server is away; then the oldest news still tells the most.
 const WAITING: usize = 1000;
@@ -57,6 +58,16 @@ pub struct Recorder {
     host: Option<Arc<str>>,
     clock: Clock,
     news: mpsc::Sender<News>,
+    /// Where what is told is logged too.
+    log: Option<Log>,
+}
+
+/// How what is told is logged.
+#[derive(Clone, Default)]
+struct Log {
+    repeats: Arc<Repeats>,
+    /// The member that it is told of.
+    member: Option<Arc<str>>,
 }
 
 /// Writes what a [`Recorder`] was told.
@@ -71,7 +82,7 @@ pub struct Writer {
 pub fn recorder(client: Client, component: &str, clock: Clock) -> (Recorder, Writer) {
     let (sender, news) = mpsc::channel(WAITING);
     let component: Arc<str> = component.into();
-    let recorder = Recorder { component: component.clone(), host: None, clock, news: sender };
+    let recorder = Recorder { component: component.clone(), host: None, clock, news: sender, log: None };
     (recorder, Writer { client, component, news, memory: Memory::default() })
 }
 
@@ -79,6 +90,24 @@ impl Recorder {
     /// A recorder for what happens on one machine.
     pub fn on_host(&self, host: &str) -> Recorder {
         Recorder { host: Some(host.into()), ..self.clone() }
+    }
+
+    /// A recorder by which everything is also a line of the log: that of a role tells what its events tell.
+    #[must_use]
+    pub fn logged(self) -> Recorder {
+        Recorder { log: Some(Log::default()), ..self }
+    }
+
+    /// The same for what is told of objects in one member.
+    #[must_use]
+    pub fn logged_of(self, member: &str) -> Recorder {
+        Recorder { log: Some(Log { member: Some(member.into()), ..Log::default() }), ..self }
+    }
+
+    /// A recorder for what is logged elsewhere.
+    #[must_use]
+    pub fn unlogged(&self) -> Recorder {
+        Recorder { log: None, ..self.clone() }
     }
 
     /// Tells about an object; returns at once.
@@ -102,8 +131,36 @@ impl Recorder {
             message,
             at: self.clock.now(),
         };
+        if let Some(log) = &self.log {
+            log.line(&news);
+        }
         if let Err(mpsc::error::TrySendError::Full(news)) = self.news.try_send(news) {
             tracing::debug!(component = %self.component, reason = news.reason, "an event was dropped");
+        }
+    }
+}
+
+impl Log {
+    /// One line, unless there is one for the same already.
+    fn line(&self, news: &News) {
+        let (object, what) = (Subject::of(news).object, format!("{}: {}", news.reason, news.message));
+        // What is normal is a change, and the same change after another is news. What is wrong is a cause, however many there are.
+        let about = match news.weight {
+            Weight::Normal => object,
+            Weight::Warning => format!("{object}: {what}"),
+        };
+        let Some(before) = self.repeats.another(about, &what, news.at) else { return };
+        let repeated = (before > 0).then_some(before);
+        let ObjectReference { kind, namespace, name, .. } = &news.about;
+        let (kind, namespace, name) = (kind.as_deref(), namespace.as_deref(), name.as_deref());
+        let (member, reason, message) = (self.member.as_deref(), &*news.reason, &*news.message);
+        match news.weight {
+            Weight::Normal => {
+                tracing::info!(member, kind, namespace, name, reason, repeated, "{message}");
+            }
+            Weight::Warning => {
+                tracing::warn!(member, kind, namespace, name, reason, repeated, "{message}");
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::attempts::Backoff;
+
 /// What becomes of a key after it was worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -26,8 +28,7 @@ pub enum Next {
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     changed: Notify,
-    first_pause: Duration,
-    longest_pause: Duration,
+    backoff: Backoff,
 }
 
 struct State<K> {
@@ -58,7 +59,11 @@ impl<K: Ord + Clone> Queue<K> {
             by_time: BTreeSet::new(),
             attempts: BTreeMap::new(),
         };
-        Queue { state: Mutex::new(state), changed: Notify::new(), first_pause, longest_pause }
+        Queue {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            backoff: Backoff::new(first_pause, longest_pause),
+        }
     }
 
     /// Has the key worked on as soon as a worker is free.
@@ -79,12 +84,12 @@ impl<K: Ord + Clone> Queue<K> {
     /// Has the key worked on after the pause of a failure, longer each time.
     pub fn add_after_failure(&self, key: K) {
         let attempts = self.state.lock().attempted(&key);
-        let pause = self.first_pause.saturating_mul(2u32.saturating_pow(attempts)).min(self.longest_pause);
+        let pause = self.backoff.pause(attempts);
         self.add_after(key, pause);
     }
 
     /// Brings back everything that waits: what it waited for may be there now.
-    pub fn hurry(&self) {
+    pub fn retry_now(&self) {
         let mut state = self.state.lock();
         for (key, _) in std::mem::take(&mut state.later) {
             state.add(key);
@@ -295,7 +300,7 @@ mod tests {
         assert_eq!(queue.waiting(), 0);
         queue.finish("a", Next::After(Duration::from_secs(1000)));
         assert_eq!(queue.waiting(), 1);
-        queue.hurry();
+        queue.retry_now();
         assert_eq!(queue.next().await, "a");
         assert_eq!(start.elapsed().as_secs(), 9);
     }

@@ -5,15 +5,14 @@ use std::fmt::Debug;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use kube::runtime::watcher::Event;
 use kube::{Api, Resource};
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch::Sender;
 
-pub use crate::known::Key;
-use crate::known::{Change, Known, version};
-use crate::watch;
+pub use crate::store::Key;
+use crate::store::{Change, Store, version};
+use crate::watch::{Cut, Lists, Selection, Sink, Watch};
 
 type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 
@@ -22,7 +21,7 @@ type Listener<K> = Box<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
 /// It may be behind the server, but never behind its own controllers: whoever writes hands the answer to
 /// [`View::learn`], so that the next decision already counts with it.
 pub struct View<K> {
-    state: RwLock<Known<Arc<K>>>,
+    state: RwLock<Store<Arc<K>>>,
     listeners: RwLock<Vec<Listener<K>>>,
     /// One change at a time, so that listeners hear them in order.
     changing: Mutex<()>,
@@ -100,7 +99,7 @@ where
     /// Takes in the server's answer to a write of ours.
     pub fn learn(&self, mut object: K) {
         self.trim(&mut object);
-        self.change(|state| state.learn(Key::of(&object), Arc::new(object)));
+        self.change(|state| state.record_own_write(Key::of(&object), Arc::new(object)));
     }
 
     /// Takes in that the server, asked to delete this very object, did so at once.
@@ -110,39 +109,26 @@ where
 
     /// Follows the objects of `api` for as long as it is polled.
     pub async fn follow(&self, api: Api<K>) -> Infallible {
-        watch::follow(api, |event| self.take(event)).await
+        self.follow_selected(api, Selection::default()).await
     }
 
     /// Follows only those objects of `api` that a field selector selects, by fields that never change: what
     /// is written to the others must not be learned here.
     pub async fn follow_fields(&self, api: Api<K>, fields: &str) -> Infallible {
-        watch::follow_fields(api, fields, |event| self.take(event)).await
+        self.follow_selected(api, Selection { fields: Some(fields.into()), ..Selection::default() }).await
     }
 
-    fn take(&self, event: Event<K>) {
-        match event {
-            Event::Init => {
-                let _one_at_a_time = self.changing.lock();
-                self.state.write().begin_list();
-            }
-            Event::InitApply(mut object) => {
-                self.trim(&mut object);
-                let _one_at_a_time = self.changing.lock();
-                self.state.write().list(Key::of(&object), Arc::new(object));
-            }
-            Event::InitDone => {
-                self.change(|state| state.end_list(0));
-                self.listed.send_replace(true);
-            }
-            Event::Apply(mut object) => {
-                self.trim(&mut object);
-                self.change(|state| state.apply(Key::of(&object), Arc::new(object)));
-            }
-            Event::Delete(object) => self.change(|state| {
-                let uid = &object.meta().uid;
-                state.delete(&Key::of(&object), version(&object), |known| known.meta().uid == *uid)
-            }),
-        }
+    /// Follows only those objects of `api` that a label selector selects; others are never asked for.
+    pub async fn follow_labels(&self, api: Api<K>, labels: &str) -> Infallible {
+        self.follow_selected(api, Selection { labels: Some(labels.into()), ..Selection::default() }).await
+    }
+
+    async fn follow_selected(&self, api: Api<K>, selection: Selection) -> Infallible {
+        let selection = Selection { lists: Lists::Paged, ..selection };
+        let what = api.resource_url().to_owned();
+        // Boxed: a watch is large, and views are followed side by side in one task.
+        let name = what.clone();
+        Box::pin(Watch::new(api, Filling { view: self, what }, selection).named("", name).run()).await
     }
 
     fn trim(&self, object: &mut K) {
@@ -150,7 +136,7 @@ where
         (self.slim)(object);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Known<Arc<K>>) -> Vec<Change<Arc<K>>>) {
+    fn change(&self, change: impl FnOnce(&mut Store<Arc<K>>) -> Vec<Change<Arc<K>>>) {
         let _one_at_a_time = self.changing.lock();
         let changes = change(&mut self.state.write());
         let listeners = self.listeners.read();
@@ -162,6 +148,59 @@ where
         if !changes.is_empty() {
             self.changed.send_replace(());
         }
+    }
+}
+
+/// A view that a watch fills.
+struct Filling<'a, K> {
+    view: &'a View<K>,
+    /// The path of its objects.
+    what: String,
+}
+
+impl<K> Sink<K> for Filling<'_, K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    fn begin_list(&mut self) {
+        let _one_at_a_time = self.view.changing.lock();
+        self.view.state.write().begin_list();
+    }
+
+    fn list(&mut self, mut object: K) {
+        self.view.trim(&mut object);
+        let _one_at_a_time = self.view.changing.lock();
+        self.view.state.write().list(Key::of(&object), Arc::new(object));
+    }
+
+    fn end_list(&mut self, version: u64) {
+        self.view.change(|state| state.end_list(version));
+        self.view.listed.send_replace(true);
+    }
+
+    fn drop_list(&mut self) {
+        let _one_at_a_time = self.view.changing.lock();
+        self.view.state.write().drop_list();
+    }
+
+    fn apply(&mut self, mut object: K) {
+        self.view.trim(&mut object);
+        self.view.change(|state| state.apply(Key::of(&object), Arc::new(object)));
+    }
+
+    fn delete(&mut self, object: K) {
+        self.view.change(|state| {
+            let uid = &object.meta().uid;
+            state.delete(&Key::of(&object), version(&object), |known| known.meta().uid == *uid)
+        });
+    }
+
+    fn observed_up_to(&mut self, version: u64) {
+        self.view.change(|state| state.observed_up_to(version));
+    }
+
+    fn cut(&mut self, cut: &Cut) {
+        tracing::debug!(url = self.what, %cut, "watch failed");
     }
 }
 
@@ -207,11 +246,15 @@ mod tests {
         }
 
         fn list(&self, objects: &[(&str, u64)]) {
-            self.view.take(Event::Init);
+            self.watch().begin_list();
             for (name, version) in objects {
-                self.view.take(Event::InitApply(object(name, *version)));
+                self.watch().list(object(name, *version));
             }
-            self.view.take(Event::InitDone);
+            self.watch().end_list(0);
+        }
+
+        fn watch(&self) -> Filling<'_, ConfigMap> {
+            Filling { view: &self.view, what: String::new() }
         }
 
         #[track_caller]
@@ -232,15 +275,15 @@ mod tests {
         let seen = Seen::listed(&[("a", 1)]);
         seen.view.learn(object("b", 5));
         seen.check("a=1 b=5", "b 0>5");
-        seen.view.take(Event::Apply(object("b", 5)));
+        seen.watch().apply(object("b", 5));
         seen.check("a=1 b=5", "b 5>5");
     }
 
     #[test]
     fn an_answer_that_the_watch_overtook_brings_nothing_back() {
         let seen = Seen::listed(&[("a", 1)]);
-        seen.view.take(Event::Apply(object("b", 5)));
-        seen.view.take(Event::Delete(object("b", 6)));
+        seen.watch().apply(object("b", 5));
+        seen.watch().delete(object("b", 6));
         seen.view.learn(object("b", 5));
         seen.check("a=1", "b 0>5, b 5>0");
     }
@@ -249,10 +292,10 @@ mod tests {
     fn an_older_event_does_not_undo_a_newer_answer() {
         let seen = Seen::listed(&[("a", 1)]);
         seen.view.learn(object("a", 7));
-        seen.view.take(Event::Apply(object("a", 4)));
+        seen.watch().apply(object("a", 4));
         seen.check("a=7", "a 1>7");
-        seen.view.take(Event::Apply(object("a", 7)));
-        seen.view.take(Event::Apply(object("b", 9)));
+        seen.watch().apply(object("a", 7));
+        seen.watch().apply(object("b", 9));
         seen.check("a=7 b=9", "a 7>7, b 0>9");
     }
 
@@ -260,18 +303,37 @@ mod tests {
     fn what_the_watch_passed_by_without_showing_is_gone() {
         let seen = Seen::listed(&[("a", 1)]);
         seen.view.learn(object("b", 5));
-        seen.view.take(Event::Apply(object("a", 8)));
+        seen.watch().apply(object("a", 8));
         seen.check("a=8", "b 0>5, b 5>0, a 1>8");
     }
 
     #[test]
     fn a_list_replaces_all_but_what_was_written_after_it() {
         let seen = Seen::listed(&[("a", 1), ("b", 2)]);
+        seen.watch().begin_list();
         seen.view.learn(object("c", 4));
         seen.view.learn(object("d", 9));
         seen.heard.lock().clear();
-        seen.list(&[("b", 2), ("e", 6)]);
+        for (name, version) in [("b", 2), ("e", 6)] {
+            seen.watch().list(object(name, version));
+        }
+        seen.watch().end_list(0);
         seen.check("b=2 d=9 e=6", "a 1>0, c 4>0, e 0>6");
+    }
+
+    #[test]
+    fn what_we_wrote_before_a_list_and_is_not_in_it_is_gone() {
+        let seen = Seen::listed(&[("a", 1)]);
+        seen.view.learn(object("b", 5));
+        seen.view.learn(object("a", 6));
+        seen.heard.lock().clear();
+        // The watch was cut before it showed them. Meanwhile b was deleted, which left no object with a newer version.
+        seen.list(&[("a", 6)]);
+        seen.check("a=6", "b 5>0");
+        seen.view.learn(object("c", 9));
+        seen.heard.lock().clear();
+        seen.list(&[("a", 6)]);
+        seen.check("a=6", "c 9>0");
     }
 
     #[test]

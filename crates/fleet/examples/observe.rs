@@ -56,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
                     (index.of_member(name.as_str()).len(), index.knowledge(name.as_str()));
                 println!(
                     "{} {name} {} {} deployments={count} {knowledge:?} {}",
-                    jiff::Timestamp::now().strftime("%H:%M:%S"),
+                    koinon_control::Clock::default().now().strftime("%H:%M:%S"),
                     state.phase.as_str(),
                     state.version.unwrap_or_default(),
                     state.why.unwrap_or_default()
@@ -66,6 +66,7 @@ async fn main() -> anyhow::Result<()> {
         }
     };
     tokio::select! {
+        biased;
         () = controller.run() => {}
         never = watching => match never {},
         () = show => {}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use koinon_api::membership::{Claims, ClusterId, Phase};
+use koinon_control::client::Keepalive;
 use koinon_control::{Clock, permission};
 use kube::{Api, Client};
 use parking_lot::RwLock;
@@ -78,9 +79,17 @@ impl Link {
         }
     }
 
-    async fn open(&self, member: &ClusterId) -> Client {
+    /// The address that it leads to, where it is one.
+    fn server(&self) -> Option<&str> {
         match self {
-            Link::Login(credentials) => match credentials.connect().await {
+            Link::Login(credentials) => Some(credentials.server()),
+            Link::Direct(_) | Link::Missing(_) => None,
+        }
+    }
+
+    async fn open(&self, member: &ClusterId, keepalive: Keepalive) -> Client {
+        match self {
+            Link::Login(credentials) => match credentials.connect(keepalive).await {
                 Ok(client) => permission::telling(client, member.as_str()),
                 Err(error) => unusable(error.to_string()),
             },
@@ -102,6 +111,8 @@ pub struct State {
     /// What it says of itself, once it was asked.
     pub claims: Option<Claims>,
     pub last_seen: Option<Timestamp>,
+    /// The address at which it answered.
+    pub server: Option<String>,
 }
 
 /// A member of the fleet.
@@ -112,7 +123,7 @@ pub struct Member {
     /// Tells it from others that had the same name before.
     pub(crate) serial: u64,
     /// Wakes the probe before its time.
-    pub(crate) hurry: Notify,
+    pub(crate) probe_now: Notify,
 }
 
 impl Member {
@@ -131,6 +142,11 @@ impl Member {
 
     pub fn is_reachable(&self) -> bool {
         self.state.read().phase == Phase::Reachable
+    }
+
+    /// The address that the way to it leads to.
+    pub(crate) fn server(&self) -> Option<String> {
+        self.link.read().server().map(ToOwned::to_owned)
     }
 
     /// Whether this is the cluster with that UID, as far as either is known.
@@ -193,6 +209,7 @@ impl Fleet {
         members.retain(|name, running| {
             let stays = wanted.contains_key(name);
             if !stays {
+                tracing::info!(member = %name, reason = "MemberLeft", "the member belongs to the federation no more");
                 // Its election may still be ending.
                 running.member.client.retire();
                 self.shared.metrics.forget(name.as_str());
@@ -202,19 +219,24 @@ impl Fleet {
         members.len() != before
     }
 
+    /// A dead connection is found before its member counts as offline: a watch on it would else be silent for longer.
+    fn keepalive(&self) -> Keepalive {
+        Keepalive::within(self.options.thresholds.offline_after)
+    }
+
     async fn update(&self, member: &Member, wanted: Wanted) -> bool {
         member.client.expect(wanted.uid);
         if member.link.read().is_as(&wanted.link) {
             return false;
         }
-        member.client.relink(wanted.link.open(member.name()).await);
+        member.client.relink(wanted.link.open(member.name(), self.keepalive()).await);
         *member.link.write() = wanted.link;
-        member.hurry.notify_one();
+        member.probe_now.notify_one();
         true
     }
 
     async fn add(self: &Arc<Self>, name: ClusterId, wanted: Wanted) {
-        let link = wanted.link.open(&name).await;
+        let link = wanted.link.open(&name, self.keepalive()).await;
         let limits = self.options.limits.clone();
         let client =
             MemberClient::new(name.clone(), link, wanted.uid.clone(), limits, self.metrics().clone());
@@ -226,13 +248,14 @@ impl Fleet {
             uid: wanted.uid,
             claims: None,
             last_seen: None,
+            server: None,
         };
         let member = Arc::new(Member {
             client,
             state: RwLock::new(state),
             link: RwLock::new(wanted.link),
             serial: self.serials.fetch_add(1, Ordering::Relaxed),
-            hurry: Notify::new(),
+            probe_now: Notify::new(),
         });
         let probing = Task::spawn(probe(Arc::downgrade(self), member.clone()));
         self.members.write().insert(name, Running { member, _probing: probing });

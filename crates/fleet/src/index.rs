@@ -1,4 +1,4 @@
-//! Compact records of the objects of one kind in all members, kept by watches and read without waiting.
+//! The store of one kind: compact records of its objects in all members, kept by watches and read without waiting.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use koinon_api::membership::ClusterId;
 use koinon_control::Key;
-use koinon_control::known::{Change, Known, Versioned, version};
+use koinon_control::store::{Change, Store, Versioned, version};
 use kube::Resource;
 use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
@@ -23,6 +23,11 @@ pub trait Record: PartialEq + Send + Sync + 'static {
     fn fold(object: &Self::Object) -> Option<Self>
     where
         Self: Sized;
+
+    /// The bytes that it holds beside its own size: texts and lists, whose length the member decides.
+    fn held(&self) -> usize {
+        0
+    }
 }
 
 /// How much can be read into what an index holds of a member.
@@ -56,17 +61,27 @@ pub enum News<'a> {
 }
 
 struct Shelf<R> {
-    known: Known<Entry<R>>,
+    store: Store<Entry<R>>,
     knowledge: Knowledge,
     /// Whether the member was last seen to know no such kind.
     unserved: bool,
     /// Which of those that had the member's name these are the objects of; nothing where nobody said so.
     serial: u64,
+    /// The bytes of the records, and of those of a list that is coming in.
+    held: u64,
+    listing: u64,
 }
 
 impl<R> Default for Shelf<R> {
     fn default() -> Self {
-        Shelf { known: Known::default(), knowledge: Knowledge::Unknown, unserved: false, serial: 0 }
+        Shelf {
+            store: Store::default(),
+            knowledge: Knowledge::Unknown,
+            unserved: false,
+            serial: 0,
+            held: 0,
+            listing: 0,
+        }
     }
 }
 
@@ -74,6 +89,35 @@ struct Entry<R> {
     version: u64,
     uid: u64,
     record: Arc<R>,
+}
+
+impl<R: Record> Entry<R> {
+    /// What it takes to keep it under a key.
+    fn held(&self, key: &Key) -> u64 {
+        let own = size_of::<(Key, Entry<R>)>() + size_of::<R>() + self.record.held();
+        (own + key.namespace.len() + key.name.len()) as u64
+    }
+}
+
+impl<R: Record> Shelf<R> {
+    /// Changes records, and keeps count of what they hold.
+    fn counting(
+        &mut self,
+        change: impl FnOnce(&mut Store<Entry<R>>) -> Vec<Change<Entry<R>>>,
+    ) -> Vec<Change<Entry<R>>> {
+        let changes = change(&mut self.store);
+        for Change { key, before, after } in &changes {
+            self.held += after.as_ref().map_or(0, |after| after.held(key));
+            self.held = self.held.saturating_sub(before.as_ref().map_or(0, |before| before.held(key)));
+        }
+        changes
+    }
+
+    /// From the start: a list may replace a record under the version that it had.
+    fn count_all(&mut self) {
+        self.listing = 0;
+        self.held = self.store.objects().iter().map(|(key, entry)| entry.held(key)).sum();
+    }
 }
 
 impl<R> Clone for Entry<R> {
@@ -109,14 +153,14 @@ impl<R: Record> Index<R> {
 
     /// One record. Whether its absence means anything is for [`Index::knowledge`] to say.
     pub fn get(&self, member: &str, key: &Key) -> Option<Arc<R>> {
-        self.shelves.read().get(member)?.known.objects().get(key).map(|entry| entry.record.clone())
+        self.shelves.read().get(member)?.store.objects().get(key).map(|entry| entry.record.clone())
     }
 
     /// The records under one key in all members.
     pub fn everywhere(&self, key: &Key) -> BTreeMap<ClusterId, Arc<R>> {
         let shelves = self.shelves.read();
         let found = shelves.iter().filter_map(|(member, shelf)| {
-            shelf.known.objects().get(key).map(|entry| (member.clone(), entry.record.clone()))
+            shelf.store.objects().get(key).map(|entry| (member.clone(), entry.record.clone()))
         });
         found.collect()
     }
@@ -124,7 +168,7 @@ impl<R: Record> Index<R> {
     /// All records of one member, by key.
     pub fn of_member(&self, member: &str) -> Vec<(Key, Arc<R>)> {
         let shelves = self.shelves.read();
-        let records = shelves.get(member).map(|shelf| shelf.known.objects()).into_iter().flatten();
+        let records = shelves.get(member).map(|shelf| shelf.store.objects()).into_iter().flatten();
         records.map(|(key, entry)| (key.clone(), entry.record.clone())).collect()
     }
 
@@ -147,9 +191,14 @@ impl<R: Record> Index<R> {
         self.shelves.read().get(member).is_some_and(|shelf| shelf.unserved)
     }
 
+    /// The bytes of a member's records, and of those of a list that is coming in.
+    pub(crate) fn held(&self, member: &str) -> u64 {
+        self.shelves.read().get(member).map_or(0, |shelf| shelf.held + shelf.listing)
+    }
+
     /// How many records there are.
     pub fn len(&self) -> usize {
-        self.shelves.read().values().map(|shelf| shelf.known.objects().len()).sum()
+        self.shelves.read().values().map(|shelf| shelf.store.objects().len()).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -159,7 +208,7 @@ impl<R: Record> Index<R> {
     /// Takes in a member's answer to a write of ours, so that the next decision counts with it.
     pub fn learn(&self, member: &ClusterId, object: &R::Object) {
         self.change(member, |shelf| match Entry::of(object) {
-            Some(entry) => shelf.known.learn(Key::of(object), entry),
+            Some(entry) => shelf.counting(|store| store.record_own_write(Key::of(object), entry)),
             // The watch tells in time; until then the old record stands.
             None => Vec::new(),
         });
@@ -168,13 +217,23 @@ impl<R: Record> Index<R> {
     /// Takes in that a member, asked to delete this very object, did so at once.
     pub fn forget(&self, member: &ClusterId, key: &Key, uid: &str) {
         let uid = digest(uid);
-        self.change(member, |shelf| shelf.known.forget(key, |entry| entry.uid == uid));
+        self.change(member, |shelf| shelf.counting(|store| store.forget(key, |entry| entry.uid == uid)));
     }
 
     /// A list of a member's objects begins.
     pub fn begin_list(&self, member: &ClusterId) {
         self.change(member, |shelf| {
-            shelf.known.begin_list();
+            shelf.store.begin_list();
+            shelf.listing = 0;
+            Vec::new()
+        });
+    }
+
+    /// The list that was coming in does not come to its end.
+    pub(crate) fn drop_list(&self, member: &ClusterId) {
+        self.change(member, |shelf| {
+            shelf.store.drop_list();
+            shelf.listing = 0;
             Vec::new()
         });
     }
@@ -183,22 +242,28 @@ impl<R: Record> Index<R> {
     pub fn list(&self, member: &ClusterId, object: &R::Object) {
         let Some(entry) = Entry::of(object) else { return };
         self.change(member, |shelf| {
-            shelf.known.list(Key::of(object), entry);
+            let key = Key::of(object);
+            shelf.listing += entry.held(&key);
+            shelf.store.list(key, entry);
             Vec::new()
         });
     }
 
     /// Takes over a complete list, made at a version of the member.
     pub fn end_list(&self, member: &ClusterId, at: u64) {
-        self.change(member, |shelf| shelf.known.end_list(at));
+        self.change(member, |shelf| {
+            let changes = shelf.store.end_list(at);
+            shelf.count_all();
+            changes
+        });
     }
 
     /// Takes in an object that the watch shows.
     pub fn apply(&self, member: &ClusterId, object: &R::Object) {
         let key = Key::of(object);
         self.change(member, |shelf| match Entry::of(object) {
-            Some(entry) => shelf.known.apply(key, entry),
-            None => shelf.known.delete(&key, version(object), |_| true),
+            Some(entry) => shelf.counting(|store| store.apply(key, entry)),
+            None => shelf.counting(|store| store.delete(&key, version(object), |_| true)),
         });
     }
 
@@ -206,13 +271,13 @@ impl<R: Record> Index<R> {
     pub fn delete(&self, member: &ClusterId, object: &R::Object) {
         let uid = object.meta().uid.as_deref().map_or(0, digest);
         self.change(member, |shelf| {
-            shelf.known.delete(&Key::of(object), version(object), |entry| entry.uid == uid)
+            shelf.counting(|store| store.delete(&Key::of(object), version(object), |entry| entry.uid == uid))
         });
     }
 
     /// The watch has come to this version without showing anything.
     pub fn pass(&self, member: &ClusterId, version: u64) {
-        self.change(member, |shelf| shelf.known.pass(version));
+        self.change(member, |shelf| shelf.counting(|store| store.observed_up_to(version)));
     }
 
     /// From now on changes arrive; what was listed is complete.
@@ -239,7 +304,7 @@ impl<R: Record> Index<R> {
     pub fn leave(&self, member: &ClusterId) {
         let _one_at_a_time = self.changing.lock();
         let Some(shelf) = self.shelves.write().remove(member) else { return };
-        self.tell(shelf.known.objects().keys().map(|key| News::Record(member, key)));
+        self.tell(shelf.store.objects().keys().map(|key| News::Record(member, key)));
         self.tell([News::Knowledge(member, Knowledge::Unknown)]);
     }
 

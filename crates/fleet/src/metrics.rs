@@ -1,5 +1,6 @@
 //! What the fleet counts and measures. Labels are members and kinds, never objects.
 
+mod held;
 mod queues;
 
 use std::fmt::{self, Write as _};
@@ -8,6 +9,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use koinon_api::membership::ClusterId;
+use koinon_control::bounds::Held;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,6 +18,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::held::Holdings;
 use self::queues::Queues;
 
 /// How a call to a member ended.
@@ -79,6 +83,7 @@ pub struct Metrics {
     offline_seconds: Family<Member, Counter<f64, AtomicU64>>,
     reachable: Family<Member, Gauge>,
     queues: Queues,
+    held: Holdings,
 }
 
 impl Default for Metrics {
@@ -91,6 +96,7 @@ impl Default for Metrics {
             offline_seconds: Family::default(),
             reachable: Family::default(),
             queues: Queues::default(),
+            held: Holdings::default(),
         }
     }
 }
@@ -110,6 +116,17 @@ impl Metrics {
         registry.register("offline_seconds", "Time that members were offline", self.offline_seconds.clone());
         registry.register("reachable", "1 while the member is reachable", self.reachable.clone());
         registry.register_collector(Box::new(self.queues.clone()));
+        registry.register_collector(Box::new(self.held.clone()));
+    }
+
+    /// Has it shown how many bytes are held because of a member, for as long as anything of it is there.
+    pub(crate) fn held(&self, member: &ClusterId, held: &Arc<Held>) {
+        self.held.add(member.as_str(), held);
+    }
+
+    /// How many bytes are held because of each member.
+    pub fn held_bytes(&self) -> std::collections::BTreeMap<String, u64> {
+        self.held.bytes()
     }
 
     pub(crate) fn call(&self, member: &str, outcome: Outcome) {

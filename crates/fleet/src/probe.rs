@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use koinon_api::membership::{Claims, NETWORK_NAMESPACE, Phase};
+use koinon_api::membership::{Claims, ClusterId, NETWORK_NAMESPACE, Phase};
 use tokio::time::Instant;
 
 use crate::fleet::{Fleet, Member, State};
-use crate::health::{Health, Probe};
+use crate::health::{Health, Moment, Probe};
 use crate::member::Seen;
 
 /// What a member tells of itself is asked for again after this many probes, and whenever a connection to it failed.
@@ -35,19 +35,21 @@ pub(crate) async fn probe(fleet: Weak<Fleet>, member: Arc<Member>) {
     let mut lag = thresholds.probe_every.mul_f64(share(member.name().as_str()));
     loop {
         let Some(fleet) = fleet.upgrade() else { return };
-        let began = start.elapsed();
         // A server that was away for a moment may be another version of itself.
         let in_doubt = member.client.is_in_doubt();
-        let result = fleet.look(&member).await;
+        let patience = health.patience(start.elapsed(), &thresholds);
+        let result = fleet.look(&member, patience).await;
         let before = health.phase;
-        health = health.step(began, &result, &thresholds);
+        let was = health.since;
+        health = health.step(start.elapsed(), &result, &thresholds);
+        log(member.name(), (before, was), &health, &result);
         if before != Phase::Unreachable && health.phase == Phase::Unreachable {
             member.client.away(health.why.as_deref().unwrap_or("it does not answer"));
         }
         let came = before != Phase::Reachable && health.phase == Phase::Reachable;
         let is_due = came || in_doubt || probes.is_multiple_of(PORTRAIT_EVERY);
         let portrait = match result {
-            Probe::Answered if is_due => fleet.portray(&member).await,
+            Probe::Answered if is_due => fleet.portray(&member, thresholds.usual_pause()).await,
             _ => Portrait::default(),
         };
         probes = probes.wrapping_add(1);
@@ -62,22 +64,44 @@ pub(crate) async fn probe(fleet: Weak<Fleet>, member: Arc<Member>) {
         tokio::select! {
             biased;
             () = tokio::time::sleep(pause) => {}
-            () = member.hurry.notified() => {}
+            () = member.probe_now.notified() => {}
         }
+    }
+}
+
+/// A line where a member is not what it was.
+fn log(member: &ClusterId, (before, since): (Phase, Moment), health: &Health, probe: &Probe) {
+    let why = health.why.as_deref().unwrap_or("it does not answer");
+    match (before, health.phase) {
+        (Phase::Joining, Phase::Reachable) => {
+            tracing::info!(%member, reason = "MemberJoined", "the member answers");
+        }
+        (Phase::Unreachable, Phase::Reachable) => {
+            let seconds = health.since.saturating_sub(since).as_secs();
+            tracing::info!(%member, reason = "MemberReachable", "the member is reachable again, after {seconds} s");
+        }
+        (Phase::Joining | Phase::Reachable, Phase::Unreachable) => {
+            let is_another = matches!(probe, Probe::Another(_));
+            let reason = if is_another { "IdentityMismatch" } else { "MemberUnreachable" };
+            tracing::warn!(%member, reason, "the member is unreachable: {why}");
+        }
+        _ => {}
     }
 }
 
 impl Fleet {
     /// Finds out who is there, and whether it is who it should be.
-    async fn look(&self, member: &Member) -> Probe {
-        match member.client.probe().await {
+    async fn look(&self, member: &Member, patience: Duration) -> Probe {
+        let began = Instant::now();
+        let left = || patience.saturating_sub(began.elapsed());
+        match member.client.probe(patience).await {
             Err(why) => Probe::Failed(why),
             Ok((_, Seen::Itself)) => Probe::Answered,
             Ok((_, Seen::Another(why))) => Probe::Another(why.to_string()),
-            Ok((uid, Seen::Stranger)) => match self.acquaint(member).await {
+            Ok((uid, Seen::Stranger)) => match self.acquaint(member, left()).await {
                 Ok(()) => {
                     member.client.expect(Some(uid));
-                    match member.client.probe().await {
+                    match member.client.probe(left()).await {
                         Ok((_, Seen::Itself)) => Probe::Answered,
                         Ok((_, seen)) => {
                             Probe::Failed(format!("it changed while it was looked at: {seen:?}"))
@@ -91,9 +115,9 @@ impl Fleet {
     }
 
     /// Decides whether a cluster that was never seen before is the one that is meant.
-    async fn acquaint(&self, member: &Member) -> Result<(), Probe> {
+    async fn acquaint(&self, member: &Member, patience: Duration) -> Result<(), Probe> {
         let Some(namespace) = &self.options.claims else { return Ok(()) };
-        let claims = member.client.claims(namespace).await.map_err(Probe::Failed)?;
+        let claims = member.client.claims(namespace, patience).await.map_err(Probe::Failed)?;
         match claims.id() {
             Some(id) if id == member.name().as_str() => {
                 member.state.write().claims = Some(claims);
@@ -110,9 +134,10 @@ impl Fleet {
     }
 
     /// Has a member tell of itself. What it does not tell is as it was.
-    async fn portray(&self, member: &Member) -> Portrait {
+    async fn portray(&self, member: &Member, patience: Duration) -> Portrait {
         let namespace = self.options.claims.as_deref().unwrap_or(NETWORK_NAMESPACE);
-        let (version, claims) = tokio::join!(member.client.version(), member.client.claims(namespace));
+        let (version, claims) =
+            tokio::join!(member.client.version(patience), member.client.claims(namespace, patience));
         Portrait { version, claims: claims.ok() }
     }
 
@@ -124,6 +149,7 @@ impl Fleet {
             let before = state.clone();
             if *result == Probe::Answered {
                 state.last_seen = Some(now);
+                state.server = member.server().or_else(|| state.server.take());
             }
             if state.phase != health.phase {
                 state.since = now;

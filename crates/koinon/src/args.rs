@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use koinon_apiserver::serve::Limits;
 
 use crate::flags::{self, Health, Nodes, Spreading};
+use crate::serving::ServeAs;
 use crate::status::Named;
-use crate::{install, members, run, simulate, status};
+use crate::{install, members, orphans, run, simulate, status};
 
 /// A league of Kubernetes clusters in one binary.
 #[derive(Debug, Parser)]
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Members(members::Members),
     /// Show members, workloads and updates on one screen
     Status(status::Status),
+    /// Remove what members run without a federated object, after showing it
+    Clean(orphans::Clean),
     /// Print what to apply to a real cluster before a role runs beside it
     Install(install::Install),
     /// Put a federation through trouble in simulated time, and tell how it fared
@@ -61,7 +65,9 @@ pub(crate) struct Up {
     /// The address of the API servers
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7443")]
     pub(crate) listen: SocketAddr,
-    /// A page that shows how everything is, for whoever reaches the address
+    #[command(flatten)]
+    pub(crate) serve_as: ServeAs,
+    /// A page that shows how everything is, for those who have the token in the address that is printed
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:7480")]
     pub(crate) dashboard: Option<SocketAddr>,
     /// Begin with a Deployment over all members
@@ -94,6 +100,8 @@ pub(crate) struct Cluster {
     /// The address of the API server
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7444")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) serve_as: ServeAs,
     /// Where to write the kubeconfig [default: kubeconfig in the data folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -101,7 +109,30 @@ pub(crate) struct Cluster {
     #[arg(long)]
     pub(crate) bare: bool,
     #[command(flatten)]
+    pub(crate) in_flight: InFlight,
+    #[command(flatten)]
     pub(crate) nodes: Nodes,
+}
+
+/// How many requests the API server serves at a time.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct InFlight {
+    /// Requests that read, watches excepted, that are served at a time; one user has at most half of them
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().reading)]
+    max_requests_inflight: usize,
+    /// Requests that write that are served at a time; one user has at most half of them
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().mutating)]
+    max_mutating_requests_inflight: usize,
+}
+
+impl InFlight {
+    pub(crate) fn limits(self) -> Limits {
+        Limits {
+            reading: self.max_requests_inflight,
+            mutating: self.max_mutating_requests_inflight,
+            ..Limits::default()
+        }
+    }
 }
 
 /// Simulated nodes for a control plane that runs elsewhere.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use koinon_apiserver::auth::kubeconfig::{self, Entry, Login};
-use koinon_apiserver::auth::pki::{Authority, ServerNames};
-use koinon_apiserver::context::Context;
+use koinon_apiserver::auth::pki::Authority;
 use koinon_apiserver::serve::listen;
+use koinon_context::Context;
 use tokio::sync::oneshot;
 
 use crate::folder::{self, Folder, Use};
@@ -24,11 +24,15 @@ pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
     let listener = host::bind(args.listen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let context = Context::real();
-    let names = ServerNames::default().with(&address.ip().to_string());
-    let authority = Arc::new(Authority::open(folder.path(), &names, &context)?);
+    let reached = args.serve_as.reached(address);
+    if let Some(remark) = &reached.remark {
+        eprintln!("{remark}");
+    }
+    let authority = Arc::new(Authority::open(folder.path(), &reached.names, &context)?);
     let tls = authority.server_config()?;
-    let ground = Ground { authority: authority.clone(), context, port: address.port() };
-    let site = Site::new(&args.name, folder.path().to_owned(), kept, &ground);
+    let ground =
+        Ground { authority: authority.clone(), context, address, in_flight: args.in_flight.limits() };
+    let site = Site::first(&args.name, folder.path().to_owned(), kept, &ground);
 
     let end = host::Ending::new()?;
     site.start().await?;
@@ -37,7 +41,7 @@ pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
         tokio::spawn(listen::serve(listener, tls, site.router(), async move { drop(stopped.await) }));
     let started = async {
         site.settled().await;
-        let url = format!("https://{address}");
+        let url = reached.url;
         let entry = Entry {
             name: &args.name,
             server: &url,
@@ -56,6 +60,7 @@ pub(crate) async fn run(args: args::Cluster) -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     let outcome = tokio::select! {
+        biased;
         outcome = started => match outcome {
             Ok(()) => { end.asked().await; Ok(()) }
             failed => failed,

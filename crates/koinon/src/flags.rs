@@ -1,10 +1,12 @@
-//! Flags that several commands share, and how their values are read.
+//! Flags that several commands share, and how their values are read. What a flag is by default is what the library has
+//! that it is for.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use koinon_cluster::kubelet::Settings;
 use koinon_fleet::health::Thresholds;
+use koinon_workloads::Options;
 use koinon_workloads::placing::Surge;
 
 /// The simulated nodes of a cluster, and the pace of their pods.
@@ -12,26 +14,26 @@ use koinon_workloads::placing::Surge;
 #[command(next_help_heading = "Simulated nodes")]
 pub(crate) struct Nodes {
     /// Nodes of each cluster
-    #[arg(long, value_name = "N", default_value = "3", value_parser = nodes)]
+    #[arg(long, value_name = "N", default_value_t = Settings::default().nodes, value_parser = nodes)]
     nodes: u32,
     /// Pods that a node takes
-    #[arg(long, value_name = "M", default_value_t = 110, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "M", default_value_t = Settings::default().pods_per_node, value_parser = clap::value_parser!(u32).range(1..))]
     pods_per_node: u32,
     /// Processors of a node
-    #[arg(long, value_name = "QUANTITY", default_value = "8", value_parser = quantity)]
+    #[arg(long, value_name = "QUANTITY", default_value_t = Settings::default().cpu, value_parser = quantity)]
     node_cpu: String,
     /// Memory of a node
-    #[arg(long, value_name = "QUANTITY", default_value = "32Gi", value_parser = quantity)]
+    #[arg(long, value_name = "QUANTITY", default_value_t = Settings::default().memory, value_parser = quantity)]
     node_memory: String,
     /// From a pod's arrival on its node until its containers run
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_start: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Settings::default().start_after), value_parser = time)]
+    pod_start: Time,
     /// From then until they are ready
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_ready: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Settings::default().ready_after), value_parser = time)]
+    pod_ready: Time,
     /// From a pod's deletion until its containers have ended
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pod_stop: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Settings::default().terminate_after), value_parser = time)]
+    pod_stop: Time,
     /// How often each node renews its lease [default: 10s, and slower where one process has very many nodes]
     #[arg(long, value_name = "TIME", value_parser = heartbeat)]
     heartbeat: Option<Duration>,
@@ -46,9 +48,9 @@ impl Nodes {
             pods_per_node: self.pods_per_node,
             cpu: self.node_cpu.clone(),
             memory: self.node_memory.clone(),
-            start_after: self.pod_start,
-            ready_after: self.pod_ready,
-            terminate_after: self.pod_stop,
+            start_after: self.pod_start.0,
+            ready_after: self.pod_ready.0,
+            terminate_after: self.pod_stop.0,
             heartbeat: self.heartbeat.unwrap_or_else(|| usual_heartbeat(nodes)),
             ..Settings::default()
         }
@@ -60,22 +62,22 @@ impl Nodes {
 #[command(next_help_heading = "Health of members")]
 pub(crate) struct Health {
     /// How often each member is asked whether it is there
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
-    probe_every: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Thresholds::default().probe_every), value_parser = some_time)]
+    probe_every: Time,
     /// A member that fails for so long is offline
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    offline_after: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Thresholds::default().offline_after), value_parser = time)]
+    offline_after: Time,
     /// An offline member that answers for so long is back
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    online_after: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Thresholds::default().online_after), value_parser = time)]
+    online_after: Time,
 }
 
 impl Health {
     pub(crate) fn thresholds(&self) -> Thresholds {
         Thresholds {
-            probe_every: self.probe_every,
-            offline_after: self.offline_after,
-            online_after: self.online_after,
+            probe_every: self.probe_every.0,
+            offline_after: self.offline_after.0,
+            online_after: self.online_after.0,
         }
     }
 }
@@ -85,22 +87,26 @@ impl Health {
 #[command(next_help_heading = "Spreading of replicas")]
 pub(crate) struct Spreading {
     /// A pod that found no node for so long is stuck, and its replica goes elsewhere
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    unschedulable_after: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Options::default().unschedulable_after), value_parser = time)]
+    unschedulable_after: Time,
     /// How many more replicas there may be while some move: a number or a part
-    #[arg(long, value_name = "N|P%", default_value = "25%")]
+    #[arg(long, value_name = "N|P%", default_value_t = Options::default().max_surge)]
     max_surge: Surge,
     /// What a member refused is tried again after this long; after the second time its replicas go elsewhere
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = some_time)]
-    retry_refused: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Options::default().retry_refused), value_parser = some_time)]
+    retry_refused: Time,
+    /// System namespaces (kube-*, koinon-system, antrea-plus-system, avi-system) whose workloads are federated after all
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    allow_namespaces: Vec<String>,
 }
 
 impl Spreading {
-    pub(crate) fn options(&self) -> koinon_workloads::Options {
-        koinon_workloads::Options {
-            unschedulable_after: self.unschedulable_after,
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            unschedulable_after: self.unschedulable_after.0,
             max_surge: self.max_surge,
-            retry_refused: self.retry_refused,
+            retry_refused: self.retry_refused.0,
+            allow_namespaces: self.allow_namespaces.clone(),
         }
     }
 }
@@ -147,11 +153,31 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| wrong())
 }
 
+/// A duration as a flag has it: it is shown as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Duration);
+
+impl std::fmt::Display for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let milliseconds = self.0.as_millis();
+        let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+        // The largest unit that says it in a whole number; up to two minutes seconds read better.
+        let fits =
+            |unit: u128| milliseconds.is_multiple_of(unit) && (unit < 60_000 || milliseconds > 120_000);
+        let (name, unit) = units.into_iter().find(|(_, unit)| fits(*unit)).unwrap_or(("ms", 1));
+        write!(f, "{}{name}", milliseconds / unit)
+    }
+}
+
+pub(crate) fn time(text: &str) -> Result<Time, String> {
+    duration(text).map(Time)
+}
+
 /// A duration that is not nothing: what is done so often would else be done without pause.
-pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn some_time(text: &str) -> Result<Time, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be longer than nothing".into()),
-        time => Ok(time),
+        time => Ok(Time(time)),
     }
 }
 
@@ -175,6 +201,34 @@ mod tests {
             assert!(duration(text).is_err(), "{text}");
         }
         assert!(some_time("1ms").is_ok() && some_time("0s").is_err());
+    }
+
+    #[test]
+    fn a_time_is_shown_as_it_is_read() {
+        for text in ["0s", "1ms", "200ms", "1500ms", "1s", "30s", "60s", "90s", "120s", "5m", "2h"] {
+            assert_eq!(time(text).unwrap().to_string(), if text == "0s" { "0s" } else { text }, "{text}");
+        }
+    }
+
+    /// The names of the flags that users and their scripts rely on, and what the libraries have for them.
+    #[test]
+    fn what_is_not_said_is_what_the_libraries_have() {
+        use clap::Parser as _;
+
+        #[derive(clap::Parser)]
+        struct Words {
+            #[command(flatten)]
+            nodes: Nodes,
+            #[command(flatten)]
+            health: Health,
+            #[command(flatten)]
+            spreading: Spreading,
+        }
+        let words = Words::parse_from(["koinon"]);
+        assert_eq!(format!("{:?}", words.nodes.settings(1)), format!("{:?}", Settings::default()));
+        assert_eq!(words.health.thresholds(), Thresholds::default());
+        assert_eq!(format!("{:?}", words.spreading.options()), format!("{:?}", Options::default()));
+        assert_eq!(words.nodes.pod_stop, Time(Duration::from_millis(200)), "as the guide says");
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Folder {
     /// Takes the folder for this process, and makes it where there is none.
     pub(crate) fn open(path: PathBuf, r#use: Use) -> anyhow::Result<Folder> {
         private(&path)?;
+        own(&path)?;
         let file = path.join(MARK);
         let mut lock = OpenOptions::new()
             .read(true)
@@ -148,12 +149,76 @@ pub(crate) fn private(folder: &Path) -> anyhow::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))
+        .with_context(|| format!("cannot make the folder {}: choose another with --data", folder.display()))
+}
+
+/// Checks that a folder is this user's and that nobody else can write to it: who can may put keys and state of their own there.
+pub(crate) fn own(folder: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+    let seen = |what: std::io::Result<std::fs::Metadata>| {
+        what.with_context(|| format!("cannot look at the folder {}", folder.display()))
+    };
+    let (link, real) = (seen(std::fs::symlink_metadata(folder))?, seen(std::fs::metadata(folder))?);
+    // Whose this process is shows in what it makes.
+    let probe = folder.join(format!(".koinon-{}", std::process::id()));
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe);
+    let made = made.and_then(|file| file.metadata());
+    let removed = std::fs::remove_file(&probe);
+    let us = made.with_context(|| format!("cannot write to the folder {}", folder.display()))?.uid();
+    removed.with_context(|| format!("cannot remove {}", probe.display()))?;
+    match fault(us, [link.uid(), real.uid()], real.mode()) {
+        Some(why) => bail!("the folder {} {why}, or choose another with --data", folder.display()),
+        None => Ok(()),
+    }
+}
+
+/// Why a folder with these owners, of the way there and of itself, must not be used.
+fn fault(us: u32, owners: [u32; 2], mode: u32) -> Option<String> {
+    const WRITABLE_BY_OTHERS: u32 = 0o022;
+    if let Some(other) = owners.into_iter().find(|owner| *owner != us) {
+        return Some(format!(
+            "belongs to the user with the id {other}, who could change all that is kept in it: make it yours"
+        ));
+    }
+    if mode & WRITABLE_BY_OTHERS != 0 {
+        return Some("can be written to by other users: take that away with chmod go-w".to_owned());
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_change_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        for (mode, is_fine) in [(0o700, true), (0o755, true), (0o775, false), (0o757, false), (0o1777, false)]
+        {
+            let folder = place.path().join(format!("{mode:o}"));
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+            let opened = Folder::open(folder.clone(), Use::Up);
+            assert_eq!(opened.is_ok(), is_fine, "{mode:o}");
+            if let Err(error) = opened {
+                assert!(error.to_string().contains("chmod go-w"), "{error}");
+                assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing is left in it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        assert_eq!(fault(1000, [1000, 1000], 0o40700), None);
+        for owners in [[0, 1000], [1000, 7]] {
+            assert!(fault(1000, owners, 0o40700).unwrap().contains("belongs to the user"), "{owners:?}");
+        }
+        assert!(
+            fault(0, [1000, 1000], 0o40700).is_some(),
+            "also to root: it would trust what that user put there"
+        );
+    }
 
     fn refused(folder: &Path, r#use: Use) -> String {
         Folder::open(folder.to_owned(), r#use).unwrap_err().to_string()

@@ -1,5 +1,6 @@
 //! What every command that serves needs: a runtime, a log, an address, the end.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -9,14 +10,18 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::run::LogFormat;
+use crate::run::{LogFormat, LogLevel};
 
-/// Warnings and errors on standard error; more with `RUST_LOG`.
-pub(crate) fn log(format: LogFormat) {
-    // The client calls every refused connection an error, also where a member is known to be away.
+/// What is logged, on standard error: of this program from `level` on, of libraries warnings and errors. `RUST_LOG` says otherwise,
+/// also for parts.
+pub(crate) fn log(format: LogFormat, level: LogLevel) {
     let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("warn,kube_client::client::builder=off"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        .unwrap_or_else(|_| EnvFilter::new(format!("warn,koinon={}", level.as_str())));
+    let wants_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(wants_colour && std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().init(),
@@ -61,7 +66,9 @@ pub(crate) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
                 "{address} is taken by another program: stop that one or choose another address with --listen"
             )
         }
-        Err(error) => Err(error).with_context(|| format!("cannot listen on {address}")),
+        Err(error) => Err(error).with_context(|| {
+            format!("cannot listen on {address}: choose an address of this machine with --listen")
+        }),
     }
 }
 
@@ -76,12 +83,14 @@ impl Ending {
         let (asked, ending) = tokio::sync::watch::channel(false);
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
             asked.send_replace(true);
             // Who asks twice is in a hurry: nothing is lost, what was acknowledged is on disk.
             tokio::select! {
+                biased;
                 _ = interrupt.recv() => std::process::exit(130),
                 () = asked.closed() => {}
             }

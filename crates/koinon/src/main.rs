@@ -1,17 +1,21 @@
 //! The `koinon` program: commands, wiring and what people see.
 
+mod access;
 mod args;
 mod cluster;
 mod flags;
 mod folder;
+mod heard;
 mod host;
 mod install;
 mod keeper;
 mod lab;
 mod members;
 mod nodes;
+mod orphans;
 mod plan;
 mod run;
+mod serving;
 mod simulate;
 mod site;
 mod status;
@@ -24,16 +28,17 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use self::args::{Args, Command};
-use self::run::LogFormat;
+use self::run::{LogFormat, LogLevel};
 
 fn main() -> ExitCode {
     // One provider for all TLS of the process; a second call would fail, and there is none.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let args = Args::parse();
-    host::log(match &args.command {
-        Command::Run(run) => run.log_format(),
-        _ => LogFormat::Text,
-    });
+    let (format, level) = match &args.command {
+        Command::Run(run) => run.log(),
+        _ => (LogFormat::Text, LogLevel::Warn),
+    };
+    host::log(format, level);
     if matches!(args.command, Command::Cluster(_)) {
         host::give_memory_back();
     }
@@ -55,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(options) => host::runtime()?.block_on(run::run(options)),
         Command::Lab(options) => host::runtime()?.block_on(lab::run(options)),
         Command::Plan(options) => plan::run(options),
+        Command::Clean(options) => host::runtime()?.block_on(orphans::run(options)),
         Command::Join(options) => host::runtime()?.block_on(members::join(options)),
         Command::Unjoin(options) => host::runtime()?.block_on(members::unjoin(options)),
         Command::Members(options) => host::runtime()?.block_on(members::members(options)),
@@ -76,6 +82,8 @@ fn run(command: Command) -> anyhow::Result<()> {
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
+        // What the client library calls it says nothing.
+        let cause = cause.trim_start_matches("ServiceError: ").to_owned();
         if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use koinon_control::clock::age;
 use koinon_fleet::ClusterId;
-use koinon_fleet::membership::{self, Arrival, Candidate, Joined, Left, Reach, Row};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use koinon_fleet::membership::{
+    self, Arrival, Candidate, Error, Joined, Left, Reach, Row, Scope, Terms, Whose,
+};
+use kube::Client;
+
+use crate::access::Access;
 
 /// Which API server is the federation's.
 #[derive(Debug, Default, clap::Args)]
@@ -34,6 +36,13 @@ pub(crate) struct Join {
     /// The context in it [default: the current one]
     #[arg(long, value_name = "NAME")]
     member_context: Option<String>,
+    /// The namespaces of the cluster in which the federation may write, as in 'team-*,shop': those that there are now
+    /// [default: as before, and all of a new member]
+    #[arg(long, value_name = "PATTERNS")]
+    namespaces: Option<Scope>,
+    /// Take the cluster from the federation that it is in, if that is lost: its tokens end
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,15 +65,27 @@ fn name(text: &str) -> Result<ClusterId, String> {
 
 pub(crate) async fn join(args: Join) -> anyhow::Result<()> {
     let federation = client(&args.federation).await?;
-    let config = config(Some(&args.member_kubeconfig), args.member_context.as_deref()).await?;
-    let candidate = Candidate::new(config)?;
+    let member = access(Some(&args.member_kubeconfig), args.member_context.as_deref()).await?;
+    let place = member.place.clone();
+    let terms = Terms { scope: args.namespaces, take_over: args.take_over };
+    let candidate = Candidate::new(member.config)?.through(member.proxy).on(terms);
     let name = args.name;
     let progress = |step: &str| eprintln!("{step}");
     let arrival = Arrival::expect(&federation, &name).await?;
-    let joined = membership::join(&federation, &name, &candidate, progress).await?;
+    let joined = membership::join(&federation, &name, &candidate, progress).await;
+    let joined = joined.map_err(|error| match error {
+        Error::Unreachable { .. } | Error::Asked { whose: Whose::Member(_), .. } | Error::Login(_) => {
+            anyhow::anyhow!("{error}; the cluster that joins is {place}")
+        }
+        error => error.into(),
+    })?;
     let reach = arrival.until_reached(joined == Joined::New, progress).await?;
     if let Reach::Away(why) = reach {
-        anyhow::bail!("cluster {name} is a member now, but the federation does not reach it: {why}");
+        anyhow::bail!(
+            "cluster {name} is a member now, but the role that works with the federation does not reach it: {why}; see that \
+             {} leads to it from where that role runs, then run this again",
+            place.server()
+        );
     }
     match joined {
         Joined::New => println!("cluster {name} joined"),
@@ -83,8 +104,10 @@ pub(crate) async fn unjoin(args: Unjoin) -> anyhow::Result<()> {
     let account = membership::rbac::NAME;
     match left {
         Left::Nothing => {}
+        // It may have been taken over: what is deleted then is the other federation's.
         Left::Account(why) => eprintln!(
-            "the federation's account is still in it ({why}); to remove it: kubectl delete clusterrolebinding {account}"
+            "whether the federation's account is still in it is not known ({why}); if the cluster is in no other federation by \
+             now, remove it there: kubectl delete clusterrolebinding {account}"
         ),
         Left::Others(why) => eprintln!("the ClusterRoleBinding {account} in it was left as it is: {why}"),
     }
@@ -93,15 +116,16 @@ pub(crate) async fn unjoin(args: Unjoin) -> anyhow::Result<()> {
 
 pub(crate) async fn members(args: Members) -> anyhow::Result<()> {
     let federation = client(&args.federation).await?;
-    let rows = membership::list(&federation).await?;
+    let now = koinon_context::wall_clock();
+    let rows = membership::list(&federation, now).await?;
     if rows.is_empty() {
         println!("no members; try koinon join NAME --member-kubeconfig FILE");
         return Ok(());
     }
-    print!("{}", table(&rows, Timestamp::now()));
+    print!("{}", table(&rows, now));
     for row in &rows {
         if let Some(error) = &row.error {
-            eprintln!("{}: {error}", row.name);
+            eprintln!("{} at {}: {error}", row.name, row.server);
         }
     }
     Ok(())
@@ -133,39 +157,16 @@ fn line(row: &Row, now: Timestamp) -> Vec<String> {
     ]
 }
 
+/// A client of the federation, whose failures say where it was looked for.
 pub(crate) async fn client(federation: &Federation) -> anyhow::Result<Client> {
-    let config = config(federation.kubeconfig.as_deref(), federation.context.as_deref()).await?;
-    Client::try_from(config).context("the kubeconfig cannot be used")
+    access(federation.kubeconfig.as_deref(), federation.context.as_deref()).await?.telling_client()
 }
 
-async fn config(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Config> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let mut config = match file {
-        Some(file) => {
-            let read = Kubeconfig::read_from(file).map_err(|error| unreadable(file, &error))?;
-            Config::from_custom_kubeconfig(read, &options)
-                .await
-                .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
-        }
-        None => Config::from_kubeconfig(&options)
-            .await
-            .context("there is no kubeconfig to find the federation with: name one with --kubeconfig")?,
-    };
+async fn access(file: Option<&Path>, context: Option<&str>) -> anyhow::Result<Access> {
+    let mut access = Access::of_kubeconfig(file, context).await?;
     // A command tells at once what is wrong instead of trying for minutes.
-    config.default_retry = false;
-    config.connect_timeout = Some(std::time::Duration::from_secs(5));
-    Ok(config)
-}
-
-/// What is wrong with a kubeconfig, in one sentence: what a parser shows of the file may be a password.
-fn unreadable(file: &Path, error: &dyn std::error::Error) -> anyhow::Error {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    let why = cause.to_string();
-    let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
-    anyhow::anyhow!("cannot read the kubeconfig {}: {why}", file.display())
+    access.config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    Ok(access)
 }
 
 #[cfg(test)]
@@ -173,19 +174,6 @@ mod tests {
     use koinon_fleet::Phase;
 
     use super::*;
-
-    #[tokio::test]
-    async fn a_kubeconfig_that_cannot_be_read_is_told_in_one_sentence() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("bad.yaml");
-        std::fs::write(&file, "apiVersion: v1\nkind: Config\nclusters: [\n  password: 7\nusers: }\n")
-            .unwrap();
-        let told = format!("{:#}", config(Some(&file), None).await.unwrap_err());
-        assert!(told.starts_with("cannot read the kubeconfig ") && told.contains("line"), "{told}");
-        assert!(!told.contains('\n') && !told.contains("password"), "{told}");
-        let told = format!("{:#}", config(Some(&folder.path().join("none")), None).await.unwrap_err());
-        assert!(told.contains("No such file"), "{told}");
-    }
 
     #[test]
     fn a_table_is_as_wide_as_it_needs_to_be() {
@@ -195,6 +183,7 @@ mod tests {
             id: Some("u-1".into()),
             phase,
             error: error.map(Into::into),
+            server: "https://10.0.0.1:6443".into(),
             version: Some("v1.36.3".into()),
             nodes: error.is_none().then_some(3),
             leader: None,

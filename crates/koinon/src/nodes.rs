@@ -1,19 +1,18 @@
 //! `koinon nodes`: simulated nodes for a control plane that runs elsewhere, such as a stock one.
 
-use koinon_apiserver::context::Context;
 use koinon_cluster::Clock;
 use koinon_cluster::kubelet::{Kubelet, is_ready};
+use koinon_context::Context;
 
+use crate::access::innermost;
 use crate::{args, host};
 
 pub(crate) async fn run(args: args::Alone) -> anyhow::Result<()> {
-    let config = args.cluster.config().await?;
-    let server = config.cluster_url.to_string();
-    let client = kube::Client::try_from(config)?;
+    let access = args.cluster.access().await?;
+    let server = access.config.cluster_url.to_string();
+    let client = access.telling_client()?;
     // Fails with the reason where the cluster cannot be reached at all; later failures are waited out.
-    client.apiserver_version().await.map_err(|error| {
-        anyhow::Error::from(error).context(format!("the cluster at {server} does not answer"))
-    })?;
+    client.apiserver_version().await.map_err(|error| anyhow::anyhow!(innermost(&error)))?;
     let settings = args.nodes.settings(1);
     let count = settings.nodes as usize;
     let context = Context::real();
@@ -26,6 +25,7 @@ pub(crate) async fn run(args: args::Alone) -> anyhow::Result<()> {
         std::future::pending().await
     };
     tokio::select! {
+        biased;
         never = kubelet.run() => match never {},
         () = told => Ok(()),
         () = end.asked() => Ok(()),

@@ -5,7 +5,7 @@ use koinon_api::membership::NETWORK_NAMESPACE;
 use koinon_api::names::membership::GROUP;
 use koinon_api::names::network::{MCS_GROUP, NATIVE_SERVICE_GROUP, VIRTUAL_MACHINE_GROUP};
 use koinon_api::network::native_service_crd;
-use koinon_api::rights::{Account, READ, WRITE, namespace, role, rule};
+use koinon_api::rights::{Account, READ, WRITE, lease, named, namespace, role, rule};
 use koinon_webhook::Registration;
 use serde_json::Value;
 
@@ -53,9 +53,15 @@ pub fn rbac() -> Vec<Value> {
         // Whether Antrea was installed anew, which removes policies and is no user's removal.
         rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &["get"]),
     ];
-    let leases = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
-    let ours = [leases[0].clone(), rule(&[""], &["configmaps"], &WRITE)];
-    let here = [rule(&[""], &["secrets"], &READ)];
+    let ours = [
+        // Those of elections are named by the IDs of clusters.
+        rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"]),
+        rule(&[""], &["configmaps"], &WRITE),
+        // A supervisor renews its token with the token itself.
+        named(rule(&[""], &["serviceaccounts/token"], &["create"]), &[MEMBER]),
+    ];
+    // Updated with members' tokens when they are renewed.
+    let here = [rule(&[""], &["secrets"], &READ), rule(&[""], &["secrets"], &["update"])];
     // Also of Federations that are where none belongs: they are told so.
     let status = [rule(&[GROUP], &["federations/status"], &["get", "update", "patch"])];
     let ours_in = Some(NETWORK_NAMESPACE);
@@ -68,7 +74,7 @@ pub fn rbac() -> Vec<Value> {
         role(NAME, None, &status),
         role(MEMBER, ours_in, &ours),
         role(NAME, ours_in, &here),
-        role(NAME, leases_in, &leases),
+        role(NAME, leases_in, &lease(NAME)),
     ];
     // Two accounts have the member's role, so a binding is named by both.
     for (name, who) in [(AS_MEMBER, NAME), (MEMBER, MEMBER)] {

@@ -1,4 +1,4 @@
-//! Starts what there is to do when a member's lead is won, and ends it when it is lost.
+//! Starts every feature when a member's lease is won, and ends it when the lease is lost.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use koinon_fleet::task::Task;
 use koinon_fleet::{ClusterId, Fleet, Member};
 
 use crate::feature::Feature;
-use crate::post::Post;
+use crate::leader_context::LeaderContext;
 
 /// A member that left and could not be cleaned is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -93,16 +93,12 @@ async fn arrange(
 /// Does everything for one member, whenever writing there is right.
 async fn serve(fleet: Arc<Fleet>, member: Arc<Member>, fence: Fence, features: Vec<Arc<dyn Feature>>) {
     let (recorder, writer) = events::recorder(member.client().guarded(), "koinon", fleet.clock().clone());
+    let recorder = recorder.logged_of(member.name().as_str());
     let serve = async {
         loop {
             fence.held().await;
-            let post = Post {
-                member: member.clone(),
-                fence: fence.clone(),
-                fleet: fleet.clone(),
-                recorder: recorder.clone(),
-            };
-            let all = select_all(features.iter().map(|feature| feature.clone().lead(post.clone())));
+            let leader = LeaderContext::new(member.clone(), fence.clone(), fleet.clone(), recorder.clone());
+            let all = select_all(features.iter().map(|feature| feature.clone().lead(leader.clone())));
             fence.guard(all.map(drop)).await;
         }
     };

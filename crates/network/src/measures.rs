@@ -1,4 +1,4 @@
-//! What both features of the role measure alike.
+//! Metrics that both features of the role have.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The role beside one cluster: who belongs to the federation, who leads whom, and what leaders do.
+//! The network role beside one cluster: formation, leader election, and the features that leaders run.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use koinon_control::call;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -36,22 +35,26 @@ impl Link {
         state.last_contact = Some(Instant::now());
         let back = state.failure.take().is_some();
         if back {
-            tracing::info!(place = self.place, "the API server answers again");
+            tracing::info!(server = self.place, reason = "ServerBack", "the API server answers again");
         }
         back
     }
 
     /// The server did not answer, or does not want us.
-    pub(crate) fn failed(&self, error: &call::Error) {
+    pub(crate) fn failed(&self, error: &dyn std::error::Error) {
         let mut why = error.to_string();
-        let mut cause = std::error::Error::source(error);
+        let mut cause = error.source();
         while let Some(deeper) = cause {
             why = format!("{why}: {deeper}");
             cause = deeper.source();
         }
         let mut state = self.state.lock();
         if state.failure.is_none() {
-            tracing::warn!(place = self.place, error = why, "the API server does not answer as it should");
+            tracing::warn!(
+                server = self.place,
+                reason = "ServerLost",
+                "the API server does not answer as it should: {why}"
+            );
         }
         state.failure = Some(why);
     }

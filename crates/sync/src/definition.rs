@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use koinon_control::call;
+use koinon_control::watch::{Meta, Named};
 use kube::core::Version;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::access::Access;
 use crate::plan::{Observed, Source};
-use crate::record::{Item, number};
 use crate::settings::Settings;
 
 /// A CRD on the wire, without its schemas.
@@ -63,9 +63,10 @@ struct Subresources {
     status: Option<IgnoredAny>,
 }
 
-impl Item for Wire {
-    fn version(&self) -> u64 {
-        number(&self.metadata.resource_version)
+impl Named for Wire {
+    fn meta(&self) -> Meta<'_> {
+        let Metadata { name, uid, resource_version, .. } = &self.metadata;
+        Meta { namespace: "", name, uid, version: resource_version }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use json_patch::Patch;
 use koinon_control::Key;
 use koinon_control::call;
+use koinon_control::watch::{Page, TextList, number};
 use kube::api::ListParams;
 use kube::core::Request;
 use serde_json::value::RawValue;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::access::Access;
-use crate::follow::{Page, Source};
+use crate::follow::Source;
 use crate::names;
 use crate::record::{Record, Wire};
 use crate::side::{Name, Side};
@@ -46,6 +47,7 @@ impl End {
     pub(crate) fn source(&self, resync: Duration) -> Source {
         Source {
             access: self.access.clone(),
+            place: self.place,
             path: format!("{}/{}", self.base, self.plural),
             labels: self.labels.clone(),
             resync,
@@ -117,9 +119,8 @@ impl End {
         };
         let request =
             Request::new(self.collection(key)).list(&params).expect("parameters of a list make a request");
-        let page: Page<Wire> = self.access.send(request).await?;
-        let version = page.metadata.version();
-        Ok((version, page.items.unwrap_or_default().into_iter().next().map(|wire| wire.keep().1)))
+        let page = Page::from(self.access.send::<TextList<Wire>>(request).await?);
+        Ok((number(&page.version), page.items.into_iter().next().map(|wire| wire.keep().1)))
     }
 
     /// Looks at one object and takes it in. Gives back its key if that brought news.

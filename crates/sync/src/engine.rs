@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use koinon_control::Clock;
 use koinon_control::events::{self, Recorder};
+use koinon_control::watch::{Cut, Sink};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::sync::{Notify, watch};
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::access::Access;
 use crate::board::{Board, View};
 use crate::definition::{Definition, Wire};
-use crate::follow::{News, Source, follow};
+use crate::follow::{Source, follow};
 use crate::gauges::Gauges;
 use crate::keeper::Keeper;
 use crate::metrics::Metrics;
@@ -137,6 +138,7 @@ impl Sync {
             // Also if this is dropped because its turn is over: then others see to all that.
             let _seen = Seen(self.board.clone());
             let (recorder, writer) = events::recorder(self.robot.client(), "koinon-sync", self.clock.clone());
+            let recorder = recorder.logged();
             let (standing, allowed) = watch::channel(Standing::Unknown);
             let crds = Arc::new(Crds::default());
             let mut tasks = JoinSet::new();
@@ -203,31 +205,58 @@ impl Crds {
     async fn follow(&self, robot: Access, board: &Board, resync: Duration) -> std::convert::Infallible {
         let source = Source {
             access: robot,
+            place: "robot",
             path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".into(),
             labels: None,
             resync,
             kick: Arc::default(),
         };
-        follow(source, |news: News<Wire>| {
-            let mut known = self.known.lock();
-            match news {
-                News::All(_, list) => {
-                    *known = Some(list.into_iter().map(|crd| (crd.metadata.name.clone(), crd)).collect());
-                }
-                News::Changed(crd) => {
-                    drop(known.get_or_insert_default().insert(crd.metadata.name.clone(), crd))
-                }
-                News::Removed(crd) => drop(known.get_or_insert_default().remove(&crd.metadata.name)),
-                News::Passed(_) => return,
-                News::Reached => {
-                    board.robot.reached();
-                    return;
-                }
-                News::Failed(error) => return board.robot.failed(&error),
-            }
-            self.changed.notify_one();
-        })
-        .await
+        follow(source, Hearing { crds: self, board, listing: BTreeMap::new() }).await
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Wire>)) {
+        change(self.known.lock().get_or_insert_default());
+        self.changed.notify_one();
+    }
+}
+
+/// Takes in what the watch of the CRDs shows.
+struct Hearing<'a> {
+    crds: &'a Crds,
+    board: &'a Board,
+    listing: BTreeMap<String, Wire>,
+}
+
+impl Sink<Wire> for Hearing<'_> {
+    fn begin_list(&mut self) {
+        self.listing.clear();
+    }
+
+    fn list(&mut self, crd: Wire) {
+        self.listing.insert(crd.metadata.name.clone(), crd);
+    }
+
+    fn end_list(&mut self, _version: u64) {
+        let listed = std::mem::take(&mut self.listing);
+        self.crds.change(|known| *known = listed);
+    }
+
+    fn apply(&mut self, crd: Wire) {
+        self.crds.change(|known| drop(known.insert(crd.metadata.name.clone(), crd)));
+    }
+
+    fn delete(&mut self, crd: Wire) {
+        self.crds.change(|known| drop(known.remove(&crd.metadata.name)));
+    }
+
+    fn answered(&mut self) {
+        self.board.robot.reached();
+    }
+
+    fn cut(&mut self, cut: &Cut) {
+        if cut.is_failure() {
+            self.board.robot.failed(cut);
+        }
     }
 }
 
@@ -343,7 +372,7 @@ impl Engine {
     }
 
     fn start(&self, definition: Definition, confirmed: Option<usize>) -> Running {
-        tracing::info!(crd = definition.name, source = ?definition.settings.source, "sync begins");
+        tracing::info!(kind = names::CRD, name = definition.name, reason = "SyncBegun", source = ?definition.settings.source, "sync begins");
         let (sender, receiver) = watch::channel(confirmed);
         let reporter = self.reporter(&definition.name, &definition.uid);
         self.sync.board.enter(reporter.clone());
@@ -365,7 +394,7 @@ impl Engine {
 
     async fn stop(&mut self, name: &str) {
         let Some(mut running) = self.running.remove(name) else { return };
-        tracing::info!(crd = name, "sync ends");
+        tracing::info!(kind = names::CRD, name, reason = "SyncEnded", "sync ends");
         running.task.abort_all();
         while let Some(ended) = running.task.join_next().await {
             if let Err(error) = ended

@@ -8,7 +8,7 @@ use koinon_control::queue::{Next, Queue};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::contest::Contest;
+use crate::drift::DriftBackoff;
 use crate::side::Name;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ impl Direction {
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
     pub(crate) queue: Queue<Name>,
-    pub(crate) contest: Contest,
+    pub(crate) drift: DriftBackoff,
     waiting: Mutex<BTreeMap<Name, Instant>>,
     failing: Mutex<BTreeMap<Name, String>>,
 }
@@ -46,7 +46,7 @@ impl Lane {
         Lane {
             direction,
             queue: Queue::new(FIRST_PAUSE, LONGEST_PAUSE),
-            contest: Contest::default(),
+            drift: DriftBackoff::default(),
             waiting: Mutex::default(),
             failing: Mutex::default(),
         }

@@ -19,8 +19,8 @@
 
 mod access;
 mod board;
-mod contest;
 mod definition;
+mod drift;
 mod end;
 mod engine;
 mod follow;

@@ -1,7 +1,7 @@
 //! What has to be applied so that a syncer may do its work and nothing else, and so that one robot cannot touch
 //! another's objects.
 
-use koinon_api::rights::{self, Account, READ, named, namespace, role, rule};
+use koinon_api::rights::{self, Account, READ, lease, named, namespace, role, rule};
 use serde_json::{Value, json};
 
 use crate::names;
@@ -139,15 +139,19 @@ pub fn robot(name: &str) -> Vec<Value> {
 pub fn beside_robot(grants: &[Grant]) -> Vec<Value> {
     let account = Account { namespace: names::NAMESPACE, name: ROLE };
     let mut rules = vec![
-        // Patched to take a confirmation off once it is spent.
-        crds(&["get", "list", "watch", "patch"]),
+        crds(&READ),
         rule(&[""], &["namespaces"], &["get", "create"]),
         rule(&[""], &["events"], &["create", "patch"]),
     ];
+    if !grants.is_empty() {
+        let synced: Vec<&str> = grants.iter().map(|grant| grant.name.as_str()).collect();
+        // Patched to take a confirmation off once it is spent.
+        rules.push(named(crds(&["patch"]), &synced));
+    }
     rules.extend(grants.iter().flat_map(Grant::beside_robot));
     let memory = [rule(&[""], &["configmaps"], &["get", "create", "update"])];
     // Replicas take turns by a Lease where those of other controllers are.
-    let turns = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
+    let turns = lease(ROLE);
     let mut all = vec![namespace(names::NAMESPACE), account.object()];
     for (place, rules) in
         [(None, &rules[..]), (Some(names::NAMESPACE), &memory), (Some("kube-system"), &turns)]

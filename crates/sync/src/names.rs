@@ -24,3 +24,6 @@ pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "koinon");
 pub const MANAGER: &str = "koinon";
 /// Where Leases and memories live.
 pub const NAMESPACE: &str = "koinon-system";
+
+/// What log lines and events are about.
+pub(crate) const CRD: &str = "CustomResourceDefinition";

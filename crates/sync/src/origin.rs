@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use koinon_control::call::{self, within_deadline};
+use koinon_control::writes::{cluster_uid, ensure_namespace, written_by};
 use kube::Api;
-use kube::api::PostParams;
 
 use crate::access::Access;
 use crate::definition;
@@ -35,9 +35,7 @@ pub(crate) enum Found {
 
 /// The identity of a cluster: the UID of its `kube-system` namespace.
 pub(crate) async fn cluster(access: &Access) -> Result<String, call::Error> {
-    let api: Api<Namespace> = Api::all(access.client());
-    let namespace = within_deadline(api.get("kube-system")).await?;
-    Ok(namespace.metadata.uid.unwrap_or_default())
+    cluster_uid(&access.client()).await
 }
 
 /// Looks at the place where the originals of a CRD are.
@@ -107,7 +105,7 @@ impl Memory {
     /// Remembers an identity.
     pub(crate) async fn remember(&self, crd: &str, now: &Identity) -> Result<(), call::Error> {
         let _one_at_a_time = self.changing.lock().await;
-        let params = PostParams { field_manager: Some(names::MANAGER.into()), ..PostParams::default() };
+        let params = written_by(names::MANAGER);
         match self.read().await? {
             Some(mut map) => {
                 let before = map.data.get_or_insert_default().insert(crd.into(), now.to_text());
@@ -155,27 +153,7 @@ impl Compared {
 
 /// Makes a namespace if it is not there. It is never deleted by us.
 pub(crate) async fn make_namespace(access: &Access, name: &str) -> Result<(), call::Error> {
-    let api: Api<Namespace> = Api::all(access.client());
-    match within_deadline(api.get_opt(name)).await {
-        Ok(Some(_)) => return Ok(()),
-        Ok(None) => {}
-        // Whoever may create it need not be allowed to read it.
-        Err(error) if error.code() == Some(403) => {}
-        Err(error) => return Err(error),
-    }
-    let (key, value) = names::MANAGED_BY;
-    let metadata = ObjectMeta {
-        name: Some(name.into()),
-        labels: Some(BTreeMap::from([(key.into(), value.into())])),
-        ..ObjectMeta::default()
-    };
-    let namespace = Namespace { metadata, ..Namespace::default() };
-    let params = PostParams { field_manager: Some(names::MANAGER.into()), ..PostParams::default() };
-    match within_deadline(api.create(&params, &namespace)).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_conflict() => Ok(()),
-        Err(error) => Err(error),
-    }
+    ensure_namespace(&access.client(), name, names::MANAGED_BY, names::MANAGER).await
 }
 
 /// What our own objects for a robot are called. A robot's name may hold what an object's name may not.

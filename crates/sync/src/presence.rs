@@ -9,8 +9,9 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use koinon_control::Clock;
 use koinon_control::call::{self, within_deadline};
+use koinon_control::client::urgent;
+use koinon_control::writes::written_by;
 use kube::Api;
-use kube::api::PostParams;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -103,9 +104,9 @@ impl Presence {
         watched: &mut Option<Watched>,
         heard: &mut Option<Heard>,
     ) -> Result<Standing, call::Error> {
-        let api: Api<Lease> = Api::namespaced(self.cloud.client(), names::NAMESPACE);
+        let api: Api<Lease> = Api::namespaced(urgent(self.cloud.client()), names::NAMESPACE);
         let name = object_name(&self.robot);
-        let params = PostParams { field_manager: Some(names::MANAGER.into()), ..PostParams::default() };
+        let params = written_by(names::MANAGER);
         let Some(mut lease) = within_deadline(api.get_opt(&name)).await? else {
             make_namespace(&self.cloud, names::NAMESPACE).await?;
             let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };

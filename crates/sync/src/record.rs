@@ -5,17 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use koinon_control::Key;
+use koinon_control::watch::{Meta, Named, number};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny};
+use serde::de::{Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::plan::Object;
-
-/// Something that a list or a watch shows.
-pub(crate) trait Item: DeserializeOwned + Clone + Send + 'static {
-    /// The resource version.
-    fn version(&self) -> u64;
-}
 
 /// A custom resource on the wire. Its parts stay text.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,15 +48,16 @@ struct Metadata {
     annotations: Text,
 }
 
-impl Item for Wire {
-    fn version(&self) -> u64 {
-        number(&self.metadata.resource_version)
+impl Named for Wire {
+    fn meta(&self) -> Meta<'_> {
+        let Metadata { namespace, name, uid, resource_version, .. } = &self.metadata;
+        Meta { namespace, name, uid, version: resource_version }
     }
 }
 
 impl Wire {
     pub(crate) fn keep(self) -> (Key, Record) {
-        let version = self.version();
+        let version = number(&self.metadata.resource_version);
         let metadata = self.metadata;
         let record = Record {
             uid: metadata.uid,
@@ -75,11 +71,6 @@ impl Wire {
         };
         (Key::new(metadata.namespace, metadata.name), record)
     }
-}
-
-/// Versions of one server are numbers that grow.
-pub(crate) fn number(version: &str) -> u64 {
-    version.parse().unwrap_or(0)
 }
 
 /// A custom resource as it is kept.

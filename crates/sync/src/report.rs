@@ -9,6 +9,7 @@ use koinon_control::events::{Recorder, Weight};
 use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
+use crate::names::CRD;
 use crate::side::Name;
 
 /// Tells about one CRD.
@@ -33,7 +34,7 @@ impl Reporter {
     pub(crate) fn new(recorder: Recorder, metrics: Metrics, crd: &str, uid: &str) -> Reporter {
         let about = ObjectReference {
             api_version: Some("apiextensions.k8s.io/v1".into()),
-            kind: Some("CustomResourceDefinition".into()),
+            kind: Some(CRD.into()),
             name: Some(crd.into()),
             uid: Some(uid.into()),
             ..ObjectReference::default()
@@ -52,7 +53,7 @@ impl Reporter {
     /// It is over.
     pub(crate) fn solved(&self, reason: &'static str) {
         if self.lasting.lock().whole.remove(reason).is_some() {
-            tracing::info!(crd = self.crd(), reason, "solved");
+            tracing::info!(kind = CRD, name = self.crd(), reason, "solved");
         }
     }
 
@@ -76,7 +77,7 @@ impl Reporter {
             lasting.objects.remove(reason);
         }
         drop(lasting);
-        tracing::info!(crd = self.crd(), reason, %key, "solved");
+        tracing::info!(kind = CRD, name = self.crd(), reason, "solved: {key}");
     }
 
     /// Whoever told of all that does not look at it any more.
@@ -86,7 +87,6 @@ impl Reporter {
 
     /// Tells of something that happened.
     pub(crate) fn warn(&self, reason: &'static str, message: String) {
-        tracing::warn!(crd = self.crd(), reason, "{message}");
         self.metrics.reported(self.crd(), reason);
         self.recorder.tell_about(self.about.clone(), Weight::Warning, reason, message);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use koinon_control::Key;
+use koinon_control::store::{Change, Store, Versioned};
 use parking_lot::Mutex;
 
 use crate::record::Record;
@@ -37,23 +38,32 @@ pub(crate) struct Side {
 
 #[derive(Default)]
 struct State {
-    objects: BTreeMap<Name, Arc<Record>>,
-    /// Objects that we wrote and the watch has not shown yet, by version.
-    ahead: BTreeMap<u64, Name>,
-    /// Of everything up to this version the watch has told.
-    seen: u64,
+    store: Store<Kept, Name>,
     /// How many complete lists there were.
     lists: u64,
     /// Objects that had a status and lost it, by the UID they had then.
     cleared: BTreeMap<Name, Box<str>>,
 }
 
+#[derive(Clone)]
+struct Kept(Arc<Record>);
+
+impl Versioned for Kept {
+    fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    fn is_same(&self, other: &Kept) -> bool {
+        self.0.uid == other.0.uid
+    }
+}
+
 impl Side {
     pub(crate) fn look(&self, key: &Key) -> Look {
         let state = self.state.lock();
-        match state.objects.get(key) {
+        match state.store.objects().get(key) {
             _ if state.lists == 0 => Look::Unknown,
-            Some(record) => Look::Known(record.clone()),
+            Some(Kept(record)) => Look::Known(record.clone()),
             None => Look::Absent,
         }
     }
@@ -61,7 +71,7 @@ impl Side {
     /// The object as it is kept, under the name that is kept with it.
     pub(crate) fn kept(&self, key: &Key) -> Option<(Name, Arc<Record>)> {
         let state = self.state.lock();
-        state.objects.get_key_value(key).map(|(name, record)| (name.clone(), record.clone()))
+        state.store.objects().get_key_value(key).map(|(name, kept)| (name.clone(), kept.0.clone()))
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -74,16 +84,16 @@ impl Side {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.state.lock().objects.len()
+        self.state.lock().store.objects().len()
     }
 
     /// How many objects are as asked.
     pub(crate) fn count(&self, wanted: impl Fn(&Record) -> bool) -> usize {
-        self.state.lock().objects.values().filter(|record| wanted(record)).count()
+        self.state.lock().store.objects().values().filter(|kept| wanted(&kept.0)).count()
     }
 
     pub(crate) fn keys(&self) -> Vec<Name> {
-        self.state.lock().objects.keys().cloned().collect()
+        self.state.lock().store.objects().keys().cloned().collect()
     }
 
     /// Whether this very object had a status and has none now.
@@ -93,148 +103,74 @@ impl Side {
 
     /// Takes in the answer to a write of ours, or a closer look at one object.
     pub(crate) fn learn(&self, key: Name, record: Record) -> Option<Name> {
-        let mut state = self.state.lock();
-        // Of this the watch has told already; it may even have shown the end of it.
-        if record.version <= state.seen {
-            return None;
-        }
-        if state.objects.get(&key).is_some_and(|known| record.version <= known.version) {
-            return None;
-        }
-        state.ahead.insert(record.version, key.clone());
-        state.put(key.clone(), record);
-        Some(key)
+        self.change(|store| store.record_own_write(key, Kept(record.into()))).pop()
     }
 
     /// Takes in that this very object is gone.
     pub(crate) fn forget(&self, key: &Name, uid: &str) -> Option<Name> {
-        let mut state = self.state.lock();
-        let known = state.objects.get(key)?;
-        (*known.uid == *uid).then(|| {
-            state.lose(key);
-            key.clone()
-        })
+        self.change(|store| store.forget(key, |known| *known.0.uid == *uid)).pop()
     }
 
     /// Takes in that a list of this version did not have the object.
     pub(crate) fn missed(&self, key: &Name, version: u64) -> Option<Name> {
-        let mut state = self.state.lock();
-        let known = state.objects.get(key)?;
-        (known.version <= version).then(|| {
-            state.lose(key);
-            key.clone()
-        })
+        self.change(|store| store.forget(key, |known| known.0.version <= version)).pop()
+    }
+
+    /// A list begins, before the server is asked for it.
+    pub(crate) fn begin_list(&self) {
+        self.state.lock().store.begin_list();
+    }
+
+    /// The list that was coming in does not come to its end.
+    pub(crate) fn drop_list(&self) {
+        self.state.lock().store.drop_list();
+    }
+
+    /// Takes in one object of a list.
+    pub(crate) fn list(&self, key: Name, record: Record) {
+        self.state.lock().store.list(key, Kept(record.into()));
     }
 
     /// Takes over a complete list.
-    pub(crate) fn replace(&self, version: u64, list: Vec<(Name, Record)>) -> Vec<Name> {
-        let mut state = self.state.lock();
-        // Versions that went back are those of another server: what we wrote to the old one says nothing here.
-        if version < state.seen {
-            state.ahead.clear();
-        }
-        // What we wrote after the list was made is not in it; the watch that follows will tell.
-        state.ahead.retain(|written, _| *written > version);
-        let mut old = std::mem::take(&mut state.objects);
-        let mut changed = Vec::new();
-        let ahead: Vec<Name> = state.ahead.values().cloned().collect();
-        for key in ahead {
-            if let Some(ours) = old.remove(&key) {
-                state.objects.insert(key, ours);
-            }
-        }
-        for (key, record) in list {
-            if state.objects.contains_key(&key) {
-                continue;
-            }
-            let before = old.remove(&key);
-            if before
-                .as_ref()
-                .is_none_or(|before| before.version != record.version || before.uid != record.uid)
-            {
-                changed.push(key.clone());
-            }
-            if let Some(before) = before {
-                state.objects.insert(key.clone(), before);
-            }
-            state.put(key, record);
-        }
-        for key in old.into_keys() {
-            state.cleared.remove(&key);
-            changed.push(key);
-        }
-        state.lists += 1;
-        state.seen = version;
-        changed
+    pub(crate) fn end_list(&self, version: u64) -> Vec<Name> {
+        self.state.lock().lists += 1;
+        self.change(|store| store.end_list(version))
     }
 
     /// Takes in what the watch shows.
     pub(crate) fn apply(&self, key: Name, record: Record) -> Vec<Name> {
-        let mut state = self.state.lock();
-        let mut changed = state.pass(record.version);
-        state.ahead.retain(|_, ahead| *ahead != key);
-        match state.objects.get(&key) {
-            Some(known) if known.version == record.version && known.uid == record.uid => return changed,
-            // What we wrote ourselves may be newer than what the watch shows so far.
-            Some(known) if known.version > record.version => {
-                let version = known.version;
-                state.ahead.insert(version, key);
-                return changed;
-            }
-            _ => {}
-        }
-        state.put(key.clone(), record);
-        changed.push(key);
-        changed
+        self.change(|store| store.apply(key, Kept(record.into())))
     }
 
-    /// Takes in that the watch shows the end of an object.
-    pub(crate) fn delete(&self, key: Name, uid: &str, version: u64) -> Vec<Name> {
-        let mut state = self.state.lock();
-        let mut changed = state.pass(version);
-        // A successor under the same name is another object.
-        if state.objects.get(&key).is_some_and(|known| *known.uid == *uid && known.version <= version) {
-            state.ahead.retain(|_, ahead| *ahead != key);
-            state.lose(&key);
-            changed.push(key);
-        }
-        changed
+    /// Takes in that the watch shows the end of an object. A successor under the same name is another object.
+    pub(crate) fn delete(&self, key: &Name, uid: &str, version: u64) -> Vec<Name> {
+        let is_it = |known: &Kept| *known.0.uid == *uid && known.0.version <= version;
+        self.change(|store| store.delete(key, version, is_it))
     }
 
     /// Takes in that the watch has come to this version.
-    pub(crate) fn pass(&self, version: u64) -> Vec<Name> {
-        self.state.lock().pass(version)
-    }
-}
-
-impl State {
-    fn put(&mut self, key: Name, record: Record) {
-        let before = self.objects.get(&key).filter(|before| before.uid == record.uid);
-        if record.has_status() {
-            self.cleared.remove(&key);
-        } else if before.is_some_and(|before| before.has_status()) {
-            self.cleared.insert(key.clone(), record.uid.clone());
-        }
-        self.objects.insert(key, Arc::new(record));
+    pub(crate) fn observed_up_to(&self, version: u64) -> Vec<Name> {
+        self.change(|store| store.observed_up_to(version))
     }
 
-    fn lose(&mut self, key: &Key) {
-        self.objects.remove(key);
-        self.cleared.remove(key);
-    }
-
-    /// What we wrote before this version and the watch never showed is gone again.
-    fn pass(&mut self, version: u64) -> Vec<Name> {
-        self.seen = self.seen.max(version);
+    fn change(&self, change: impl FnOnce(&mut Store<Kept, Name>) -> Vec<Change<Kept, Name>>) -> Vec<Name> {
+        let State { store, cleared, .. } = &mut *self.state.lock();
         let mut changed = Vec::new();
-        while let Some(oldest) = self.ahead.first_entry()
-            && *oldest.key() < version
-        {
-            let (written, key) = oldest.remove_entry();
-            if self.objects.get(&key).is_some_and(|known| known.version == written) {
-                self.lose(&key);
-                changed.push(key);
+        for Change { key, before, after } in change(store) {
+            let same =
+                before.as_ref().zip(after.as_ref()).is_some_and(|(before, after)| before.is_same(after));
+            match (&before, &after) {
+                // What we wrote is no news from the watch.
+                (Some(before), Some(after)) if same && before.version() == after.version() => continue,
+                (Some(Kept(before)), Some(Kept(after)))
+                    if same && before.has_status() && !after.has_status() =>
+                {
+                    cleared.insert(key.clone(), after.uid.clone());
+                }
+                (_, Some(Kept(after))) if !after.has_status() => {}
+                _ => drop(cleared.remove(&key)),
             }
+            changed.push(key);
         }
         changed
     }
@@ -259,8 +195,17 @@ mod tests {
 
     fn listed(version: u64, objects: &[(&str, u64)]) -> Side {
         let side = Side::default();
-        side.replace(version, objects.iter().map(|(name, version)| record(name, *version)).collect());
+        side.begin_list();
+        end_list(&side, version, objects);
         side
+    }
+
+    fn end_list(side: &Side, version: u64, objects: &[(&str, u64)]) -> Vec<Name> {
+        for (name, version) in objects {
+            let (key, record) = record(name, *version);
+            side.list(key, record);
+        }
+        side.end_list(version)
     }
 
     #[track_caller]
@@ -309,7 +254,7 @@ mod tests {
     #[test]
     fn an_answer_that_the_watch_overtook_brings_nothing_back() {
         let side = listed(2, &[("a", 1)]);
-        assert_eq!(names(&side.delete(Key::new("", "a").into(), "uid-a", 6)), "a");
+        assert_eq!(names(&side.delete(&Key::new("", "a").into(), "uid-a", 6)), "a");
         assert!(!learn(&side, "a", 5));
         check(&side, "");
     }
@@ -318,27 +263,29 @@ mod tests {
     fn what_the_watch_passed_by_without_showing_is_gone() {
         let side = listed(2, &[("a", 1)]);
         learn(&side, "b", 5);
-        assert_eq!(names(&side.pass(5)), "");
-        assert_eq!(names(&side.pass(8)), "b");
+        assert_eq!(names(&side.observed_up_to(5)), "");
+        assert_eq!(names(&side.observed_up_to(8)), "b");
         check(&side, "a=1");
     }
 
     #[test]
     fn a_list_replaces_all_but_what_was_written_after_it() {
         let side = listed(3, &[("a", 1), ("b", 2)]);
+        side.begin_list();
         learn(&side, "c", 4);
         learn(&side, "d", 9);
-        let changed = side.replace(7, vec![record("b", 2), record("e", 6)]);
-        assert_eq!(names(&changed), "e a c");
+        let changed = end_list(&side, 7, &[("b", 2), ("e", 6)]);
+        assert_eq!(names(&changed), "a c e");
         check(&side, "b=2 d=9 e=6");
     }
 
     #[test]
     fn a_list_with_older_versions_is_of_another_server() {
         let side = listed(100, &[("a", 90)]);
+        side.begin_list();
         learn(&side, "b", 120);
-        let changed = side.replace(10, vec![record("c", 5)]);
-        assert_eq!(names(&changed), "c a b");
+        let changed = end_list(&side, 10, &[("c", 5)]);
+        assert_eq!(names(&changed), "a b c");
         check(&side, "c=5");
     }
 

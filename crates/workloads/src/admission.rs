@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use koinon_api::failover::Failover;
 use koinon_api::names::workloads;
 use koinon_webhook::{Operation, Request, Verdict};
 use kube::ResourceExt as _;
@@ -11,14 +12,17 @@ use serde_json::{Value, json};
 use crate::deployments::desired;
 use crate::intent::intent;
 use crate::rollout::Counting;
+use crate::takeover::Policy;
 
 const GROUP: &str = "apps";
 /// What can be malformed.
-const ANNOTATIONS: [&str; 4] = [
+const ANNOTATIONS: [&str; 6] = [
     workloads::REPLICA_SET_PREFERENCES,
     workloads::DEPLOYMENT_PREFERENCES,
     workloads::CLUSTER_ORDER,
     workloads::MAX_CONCURRENT_CLUSTERS,
+    workloads::TAKE_OVER,
+    workloads::FAILOVER,
 ];
 
 /// The writes that are looked at, as a webhook's rules.
@@ -78,7 +82,9 @@ fn of_set(set: ReplicaSet) -> Vec<String> {
     if set.annotations().contains_key(workloads::SHADOW) {
         return Vec::new();
     }
-    of_preferences(set.annotations(), workloads::REPLICA_SET_PREFERENCES).into_iter().collect()
+    let preferences = of_preferences(set.annotations(), workloads::REPLICA_SET_PREFERENCES);
+    let failover = Failover::fault(set.annotations());
+    preferences.into_iter().chain(Policy::fault(set.annotations())).chain(failover).collect()
 }
 
 fn of_preferences(annotations: &BTreeMap<String, String>, name: &str) -> Option<String> {
@@ -152,6 +158,9 @@ mod tests {
         ];
         check("deployments", &[order, at_once], &faults);
         check("replicasets", &[order, at_once], &[]);
+        let take_over = "the annotation koinon.dev/take-over cannot be used: \"yes\" is none of always, if-same and never";
+        check("deployments", &[(workloads::TAKE_OVER, "yes")], &[take_over]);
+        check("replicasets", &[(workloads::TAKE_OVER, "yes")], &[take_over]);
         check(
             "deployments",
             &[(workloads::CLUSTER_ORDER, "b,a"), (workloads::MAX_CONCURRENT_CLUSTERS, "all")],

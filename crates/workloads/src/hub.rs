@@ -1,8 +1,9 @@
-//! What the controllers share.
+//! The context that the controllers share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{Namespace, PodTemplateSpec};
 use koinon_api::names::MANAGER;
 use koinon_control::call::{self, within_deadline};
 use koinon_control::events::Recorder;
@@ -14,11 +15,12 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::barred::{self, Barred};
 use crate::deletion::{self, Deletions};
 use crate::members::{Kind, Members};
 use crate::metrics::Metrics;
 use crate::placing::Surge;
-use crate::writing::Ledger;
+use crate::writing::WriteHistory;
 
 /// How workloads are looked after.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub struct Options {
     pub max_surge: Surge,
     /// What a member refused is tried again after this long; after the second time its replicas go elsewhere.
     pub retry_refused: Duration,
+    /// System namespaces whose workloads are federated after all.
+    pub allow_namespaces: Vec<String>,
 }
 
 impl Default for Options {
@@ -37,6 +41,7 @@ impl Default for Options {
             unschedulable_after: Duration::from_secs(60),
             max_surge: Surge::default(),
             retry_refused: Duration::from_secs(60),
+            allow_namespaces: Vec::new(),
         }
     }
 }
@@ -48,16 +53,29 @@ pub(crate) type Job = (Kind, Key);
 pub(crate) struct Hub {
     pub(crate) options: Options,
     pub(crate) federation: Client,
+    /// The federation's namespaces: their Pod Security level, and what members' namespaces say that we create.
+    pub(crate) namespaces: Arc<View<Namespace>>,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
     pub(crate) members: Members,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) history: Arc<WriteHistory>,
     pub(crate) queue: Arc<Queue<Job>>,
     pub(crate) deletions: Arc<Deletions>,
     pub(crate) metrics: Metrics,
 }
 
 impl Hub {
+    /// The federation's namespace of this name.
+    pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.namespaces.get(&Key::new("", name))
+    }
+
+    /// Why a workload with this template is not placed, if it is not.
+    pub(crate) fn barred(&self, key: &Key, template: Option<&PodTemplateSpec>) -> Option<Barred> {
+        let namespace = self.namespace(&key.namespace);
+        barred::barred(&key.namespace, namespace.as_deref(), template, &self.options.allow_namespaces)
+    }
+
     /// Gives an object the finalizer that it should have. A deletion that is meant for the members is written down before.
     /// Says what comes next if there was anything to do.
     pub(crate) async fn guard<K>(&self, kind: Kind, key: &Key, object: &K, view: &View<K>) -> Option<Next>

@@ -3,7 +3,7 @@
 use koinon_api::membership;
 use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_api::names::membership::{GROUP, PROFILE_GROUP};
-use koinon_api::rights::{Account, READ, WRITE, namespace, role, rule};
+use koinon_api::rights::{Account, READ, WRITE, lease, namespace, role, rule};
 use koinon_webhook::Registration;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub fn rbac(webhook: bool) -> Vec<Value> {
         rule(&["apps"], &["replicasets", "controllerrevisions"], &WRITE),
         rule(&["apps"], &["deployments/status", "replicasets/status"], &["get", "update", "patch"]),
         rule(&["apps"], &["deployments/finalizers", "replicasets/finalizers"], &["update"]),
-        rule(&[""], &["namespaces"], &["get"]),
+        rule(&[""], &["namespaces"], &READ),
         rule(&[""], &["events"], &["create", "patch"]),
         rule(&[GROUP], &["federations"], &READ),
         rule(&[GROUP], &["federations/status"], &["get", "update", "patch"]),
@@ -35,11 +35,13 @@ pub fn rbac(webhook: bool) -> Vec<Value> {
     }
     let ours = [
         rule(&[""], &["secrets"], &READ),
+        // Members' tokens are renewed, and kept where they were.
+        rule(&[""], &["secrets"], &["update"]),
         rule(&[""], &["configmaps"], &WRITE),
         rule(&[PROFILE_GROUP], &["clusterprofiles"], &WRITE),
         rule(&[PROFILE_GROUP], &["clusterprofiles/status"], &["get", "update", "patch"]),
     ];
-    let leases = [rule(&["coordination.k8s.io"], &["leases"], &["get", "create", "update", "patch"])];
+    let leases = lease(NAME);
     let account = Account { namespace: SYSTEM_NAMESPACE, name: NAME };
     let mut all = vec![namespace(SYSTEM_NAMESPACE), account.object()];
     for (place, rules) in [(None, &everywhere[..]), (Some(SYSTEM_NAMESPACE), &ours), (Some(LEASES), &leases)]

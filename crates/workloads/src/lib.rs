@@ -12,17 +12,22 @@
 //! - [`preview`] tells what they would decide about a live workload.
 //! - [`admission`] is what a webhook refuses.
 //! - [`crds`] and [`rbac`] are what the federation's API server needs before.
+//! - [`warnings`] tells users of kinds that nothing carries.
 //! - [`Workloads`] is the role: it follows the federation's objects and the members', and works on one workload at a time.
 
 pub mod admission;
+mod barred;
 mod content;
 mod deletion;
 mod deployments;
 mod digest;
+mod events;
+mod failures;
 mod hub;
 mod install;
 mod intent;
 mod members;
+mod messages;
 mod metrics;
 pub mod placing;
 pub mod planner;
@@ -30,11 +35,13 @@ pub mod preview;
 mod replicasets;
 pub mod rollout;
 mod service;
-mod story;
-mod words;
+mod startup;
+mod takeover;
+mod warnings;
 mod writing;
 
 pub use hub::Options;
 pub use install::{NAME, crds, rbac};
 pub use metrics::Metrics;
 pub use service::Workloads;
+pub use warnings::warnings;

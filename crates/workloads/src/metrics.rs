@@ -59,6 +59,26 @@ struct Replicas {
     state: State,
 }
 
+/// What is remembered of workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelValue)]
+pub(crate) enum Memory {
+    /// What members were sent, by workload.
+    Writes,
+    /// What shadows were given.
+    Shadows,
+    /// What was decided and written of Deployments and ReplicaSets.
+    Workloads,
+    /// What members have under a name that no watch tells of.
+    Presence,
+    /// Which clusters fail, and why pods do not start there.
+    Troubles,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Remembered {
+    what: Memory,
+}
+
 /// The replicas of one workload, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -75,6 +95,7 @@ pub struct Metrics {
     seconds: Family<Timed, Histogram, fn() -> Histogram>,
     checks: Family<Check, Counter>,
     replicas: Family<Replicas, Gauge>,
+    remembered: Family<Remembered, Gauge>,
     /// What each workload adds to the sums.
     counted: Arc<Mutex<HashMap<(Kind, Key), Counts>>>,
 }
@@ -85,6 +106,7 @@ impl Default for Metrics {
             seconds: Family::new_with_constructor(buckets),
             checks: Family::default(),
             replicas: Family::default(),
+            remembered: Family::default(),
             counted: Arc::default(),
         }
     }
@@ -97,6 +119,23 @@ impl Metrics {
         registry.register("check_seconds", "Time in each part of a look at a workload", self.seconds.clone());
         registry.register("checks", "Looks at workloads by how they ended", self.checks.clone());
         registry.register("replicas", "Replicas of all workloads by state", self.replicas.clone());
+        let help = "Entries that are remembered of workloads, by what they are for";
+        registry.register("remembered", help, self.remembered.clone());
+    }
+
+    /// Takes in how many entries a memory has.
+    pub(crate) fn remembers(&self, what: Memory, entries: usize) {
+        let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+        self.remembered.get_or_create(&Remembered { what }).set(entries);
+    }
+
+    /// How many entries all memories have together. What goes is forgotten, so this follows what there is.
+    pub fn entries(&self) -> i64 {
+        use Memory::{Presence, Shadows, Troubles, Workloads, Writes};
+        let all = [Writes, Shadows, Workloads, Presence, Troubles];
+        let counted = self.counted.lock().len();
+        let sum: i64 = all.map(|what| self.remembered.get_or_create(&Remembered { what }).get()).iter().sum();
+        sum + i64::try_from(counted).unwrap_or(i64::MAX)
     }
 
     /// How long a part of the work takes, from now until what is returned is dropped.

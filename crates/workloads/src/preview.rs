@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
+use koinon_api::failover::Failover;
 use koinon_api::names::workloads;
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 use koinon_api::preferences::Preferences;
@@ -18,6 +19,7 @@ use crate::intent::{Intent, intent};
 use crate::placing::{self, Surge, Wanted, place};
 use crate::planner::{PROBES, Plan};
 use crate::rollout::{self, Counting, Local, Member, Reach, View};
+use crate::takeover::Policy;
 
 /// What should be assumed.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +108,9 @@ pub fn deployment(
     let generation = live.metadata.generation.unwrap_or(0) + i64::from(is_changed);
     let preferences = preferences(&intent.preferences, members, what_if)?;
     let key = format!("{}/{}", live.namespace().unwrap_or_default(), live.name_any());
-    let seen = seen(&now_has, members, what_if)?;
+    let mut seen = seen(&now_has, members, what_if, live.annotations())?;
+    let foreign = foreign(live.annotations(), &now_has);
+    seen.retain(|name, _| !foreign.contains_key(name));
     let wanted = wanted(&key, generation, &intent, &preferences);
     let placed = place(now, &wanted, &seen, before.as_ref());
     let plan = Plan {
@@ -117,6 +121,7 @@ pub fn deployment(
     let has = live.spec.as_ref().map(|spec| deployments::hash(&spec.template)).unwrap_or_default();
     let steps = rollout::foresee(now, &desired, &view(&seen, &plan, &now_has, &has));
     warnings.extend(own_counts(&intent, what_if).chain(intent.fault.clone()));
+    warnings.extend(foreign.into_values());
     if desired.paused {
         warnings.push("it is paused: no cluster is updated until kubectl rollout resume".to_owned());
     }
@@ -141,10 +146,14 @@ pub fn replica_set(
     let preferences = preferences(&intent.preferences, members, what_if)?;
     let key = format!("{}/{}", live.namespace().unwrap_or_default(), live.name_any());
     let wanted = wanted(&key, generation, &intent, &preferences);
-    let placed = place(now, &wanted, &seen(&now_has, members, what_if)?, before.as_ref());
+    let mut seen = seen(&now_has, members, what_if, live.annotations())?;
+    let foreign = foreign(live.annotations(), &now_has);
+    seen.retain(|name, _| !foreign.contains_key(name));
+    let placed = place(now, &wanted, &seen, before.as_ref());
     let clusters = placed.clusters.into_iter().map(|(name, spot)| (name, spot.share)).collect();
     let plan = Plan { clusters, unplaced: placed.unplaced };
-    let warnings = own_counts(&intent, what_if).chain(intent.fault.clone()).collect();
+    let warnings =
+        own_counts(&intent, what_if).chain(intent.fault.clone()).chain(foreign.into_values()).collect();
     Ok(Preview {
         key: key.clone(),
         replicas: in_all(&plan),
@@ -224,12 +233,24 @@ fn own_counts(intent: &Intent, what_if: &WhatIf) -> impl Iterator<Item = String>
     ignored.then(|| text.to_owned()).into_iter()
 }
 
+/// The clusters whose object of this name is left to somebody else, and so have no part in it, with what is told of them.
+fn foreign(annotations: &BTreeMap<String, String>, clusters: &Clusters) -> BTreeMap<String, String> {
+    let left = |(_, one): &(&String, &ClusterPlacement)| {
+        one.state == ClusterState::Foreign && Policy::of(annotations) != Policy::Always
+    };
+    let told = clusters.iter().filter(left);
+    told.map(|(name, one)| (name.clone(), format!("cluster {name}: {}", one.why))).collect()
+}
+
 /// Every member as its placement tells of it.
 fn seen(
     clusters: &Clusters,
     members: &BTreeMap<String, bool>,
     what_if: &WhatIf,
+    annotations: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, placing::Member>, Error> {
+    // Where they wait for a while only, they go elsewhere in the end.
+    let waited_for = Failover::of(annotations) == Failover::Never;
     check(what_if.lose.iter().chain(what_if.capacity.keys()), members)?;
     let long_ago = Timestamp::UNIX_EPOCH;
     let member = |name: &String, answers: bool| {
@@ -256,6 +277,8 @@ fn seen(
             // It has nothing and waits for something: it has no room, or takes nothing.
             room: what_if.capacity.get(name).copied().or_else(|| full.then_some(0)),
             replaces: None,
+            waited_for,
+            unheard: false,
         }
     };
     Ok(members.iter().map(|(name, answers)| (name.clone(), member(name, *answers))).collect())

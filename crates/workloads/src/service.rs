@@ -1,11 +1,13 @@
-//! The role as a whole: what it follows, and who works on what.
+//! The workloads role as a whole: its watches, its queue and its controllers.
 
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Namespace;
 use koinon_api::names::workloads;
 use koinon_control::events::{self, Writer};
 use koinon_control::queue::{Queue, work};
@@ -16,18 +18,18 @@ use kube::{Api, Client, ResourceExt as _};
 use crate::deletion::{Deletions, Known};
 use crate::hub::{Hub, Job, Options};
 use crate::members::{Change, Kind, Members};
-use crate::metrics::Metrics;
-use crate::writing::Ledger;
+use crate::metrics::{Memory, Metrics};
+use crate::writing::WriteHistory;
 use crate::{deployments, replicasets};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// News of members come in swarms; a swarm is looked at once.
-const SWARM: Duration = Duration::from_millis(100);
+const COALESCE_FOR: Duration = Duration::from_millis(100);
 /// About what a look at a workload over a hundred members takes.
 const EACH_LOOK: Duration = Duration::from_millis(1);
 /// However many there are, nobody waits longer for a look.
-const LONGEST_SWARM: Duration = Duration::from_secs(2);
+const COALESCE_AT_MOST: Duration = Duration::from_secs(2);
 /// So many workloads are worked on at once; no member gets more calls at once than that.
 const AT_ONCE: usize = 16;
 
@@ -45,6 +47,7 @@ pub struct Workloads {
 struct Federated {
     sets: Arc<View<ReplicaSet>>,
     deployments: Arc<View<Deployment>>,
+    namespaces: Arc<View<Namespace>>,
 }
 
 impl Workloads {
@@ -59,19 +62,20 @@ impl Workloads {
     ) -> Workloads {
         let queue: Arc<Queue<Job>> = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         fleet.metrics().queue("workloads", &queue, |queue| queue.waiting());
-        let ledger = Arc::new(Ledger::new(options.retry_refused));
+        let history = Arc::new(WriteHistory::new(options.retry_refused));
         let jobs = queue.clone();
         let deletions =
-            Deletions::new(federation.clone(), fleet.clone(), ledger.clone(), move |kind, key| {
+            Deletions::new(federation.clone(), fleet.clone(), history.clone(), move |kind, key| {
                 jobs.add((kind, key))
             });
         let federated = Federated::new(&queue, &deletions);
         let (recorder, events) = events::recorder(federation.clone(), "koinon", clock.clone());
+        let recorder = recorder.logged();
         let (jobs, known) = (queue.clone(), federated.clone());
         let members = Members::new(fleet, move |change| match change {
             Change::Workload(kind, key) => {
                 if known.has(kind, key) {
-                    jobs.add_after((kind, key.clone()), SWARM);
+                    jobs.add_after((kind, key.clone()), COALESCE_FOR);
                 }
             }
             Change::Knowledge => known.look_at_all_again(&jobs),
@@ -79,10 +83,11 @@ impl Workloads {
         let hub = Arc::new(Hub {
             options,
             federation,
+            namespaces: federated.namespaces.clone(),
             clock,
             recorder,
             members,
-            ledger,
+            history,
             queue,
             deletions,
             metrics,
@@ -102,6 +107,8 @@ impl Workloads {
     fn run_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let Workloads { hub, federated, replica_sets, deployments, events } = self;
+            let history = hub.history.clone();
+            let history = &history;
             let handle = |(kind, key): Job| {
                 let (replica_sets, deployments, metrics) = (&replica_sets, &deployments, &hub.metrics);
                 async move {
@@ -110,6 +117,7 @@ impl Workloads {
                         Kind::Deployment => deployments.reconcile(&key).await,
                     };
                     metrics.checked(kind, next);
+                    tell_remembered(metrics, history, replica_sets, deployments);
                     next
                 }
             };
@@ -118,11 +126,13 @@ impl Workloads {
                 federated.listed().await;
                 hub.deletions.anchors_listed().await;
                 tokio::select! {
+                    biased;
                     never = work(&hub.queue, AT_ONCE, handle) => never,
                     never = hub.deletions.run(|kind, key| federated.known(kind, key)) => never,
                 }
             };
             tokio::select! {
+                biased;
                 () = shutdown => {}
                 never = hub.members.follow() => match never {},
                 never = federated.follow(&hub.federation) => match never {},
@@ -163,18 +173,39 @@ impl Federated {
                 jobs.add((Kind::Deployment, Key::of(&**deployment)));
             }
         });
-        Federated { sets, deployments }
+        let federated = Federated { sets, deployments, namespaces: View::<Namespace>::new() };
+        federated.hear_of_namespaces(queue);
+        federated
+    }
+
+    /// What a namespace says concerns every workload in it.
+    fn hear_of_namespaces(&self, queue: &Arc<Queue<Job>>) {
+        let (jobs, sets, deployments) = (queue.clone(), self.sets.clone(), self.deployments.clone());
+        self.namespaces.on_change(move |before, after| {
+            let labels = |one: Option<&Arc<Namespace>>| one.map(|one| one.labels().clone());
+            let Some(namespace) = after.filter(|_| labels(before) != labels(after)) else { return };
+            let name = namespace.name_any();
+            for set in sets.in_namespace(&name) {
+                jobs.add_after((Kind::ReplicaSet, Key::of(&*set)), COALESCE_FOR);
+            }
+            for deployment in deployments.in_namespace(&name) {
+                jobs.add_after((Kind::Deployment, Key::of(&*deployment)), COALESCE_FOR);
+            }
+        });
     }
 
     async fn listed(&self) {
         self.sets.listed().await;
         self.deployments.listed().await;
+        self.namespaces.listed().await;
     }
 
     async fn follow(&self, client: &Client) -> Infallible {
         tokio::select! {
+            biased;
             never = self.sets.follow(Api::all(client.clone())) => never,
             never = self.deployments.follow(Api::all(client.clone())) => never,
+            never = self.namespaces.follow(Api::all(client.clone())) => never,
         }
     }
 
@@ -197,7 +228,7 @@ impl Federated {
     fn look_at_all_again(&self, queue: &Queue<Job>) {
         let jobs: Vec<Job> = self.jobs().collect();
         let each = EACH_LOOK.saturating_mul(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
-        let pause = SWARM.saturating_add(each).min(LONGEST_SWARM);
+        let pause = COALESCE_FOR.saturating_add(each).min(COALESCE_AT_MOST);
         jobs.into_iter().for_each(|job| queue.add_after(job, pause));
     }
 
@@ -208,9 +239,26 @@ impl Federated {
     }
 }
 
+/// Shows how much is remembered of workloads.
+fn tell_remembered(
+    metrics: &Metrics,
+    history: &WriteHistory,
+    replica_sets: &replicasets::Controller,
+    deployments: &deployments::Controller,
+) {
+    let mut sums: BTreeMap<Memory, usize> = BTreeMap::new();
+    let all = deployments.remembered().into_iter().chain(replica_sets.remembered());
+    for (what, entries) in all.chain([(Memory::Writes, history.len())]) {
+        *sums.entry(what).or_default() += entries;
+    }
+    for (what, entries) in sums {
+        metrics.remembers(what, entries);
+    }
+}
+
 fn jobs_for(deployment: Option<Key>, queue: &Queue<Job>) {
     if let Some(key) = deployment {
-        queue.add_after((Kind::Deployment, key), SWARM);
+        queue.add_after((Kind::Deployment, key), COALESCE_FOR);
     }
 }
 

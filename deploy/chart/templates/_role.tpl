@@ -6,13 +6,14 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
 {{/*
-The Deployment of one role. Takes a dict:
+The Deployment of one role, what keeps one of its pods through a drain, and who reaches them. Takes a dict:
   root       the chart's own context
   role       what `koinon run` is told
   namespace  where its account is
   flags      what this role needs to be told, beside what all are
   secrets    Secrets with a kubeconfig, by the name of the folder they are mounted at
   token      whether it uses the account it runs as
+  webhook    whether the API server calls it
 */}}
 {{- define "koinon.role" -}}
 {{- $values := .root.Values -}}
@@ -56,7 +57,7 @@ spec:
       {{- end }}
       containers:
         - name: koinon
-          image: "{{ $values.image.repository }}:{{ $values.image.tag | default .root.Chart.AppVersion }}"
+          image: "{{ $values.image.repository }}:{{ $values.image.tag | default .root.Chart.AppVersion }}{{ with $values.image.digest }}@{{ . }}{{ end }}"
           imagePullPolicy: {{ $values.image.pullPolicy }}
           args:
             - run
@@ -117,4 +118,53 @@ spec:
       affinity:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+{{- if and $values.podDisruptionBudget (gt (int $values.replicas) 1) }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: koinon-{{ .role }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "koinon.marks" . | nindent 4 }}
+spec:
+  minAvailable: 1
+  selector:
+    matchLabels:
+      {{- include "koinon.marks" . | nindent 6 }}
+{{- end }}
+{{- if $values.networkPolicy.enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: koinon-{{ .role }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "koinon.marks" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "koinon.marks" . | nindent 6 }}
+  policyTypes: [Ingress]
+  {{- if or $values.networkPolicy.metricsFrom .webhook }}
+  ingress:
+    {{- with $values.networkPolicy.metricsFrom }}
+    - from:
+        {{- toYaml . | nindent 8 }}
+      ports:
+        - port: metrics
+    {{- end }}
+    {{- if .webhook }}
+    - ports:
+        - port: 9443
+      {{- with $values.networkPolicy.webhookFrom }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
+  {{- else }}
+  ingress: []
+  {{- end }}
+{{- end }}
 {{- end }}

@@ -1,4 +1,4 @@
-// Command dump writes crates/apiserver/data/kubernetes.bin: what the embedded API server knows of one
+// Command dump writes engine/apiserver/data/kubernetes.bin: what the embedded API server knows of one
 // Kubernetes release, read from a running stock kube-apiserver and from the Go types behind it.
 //
 //	go run ./dump KUBECONFIG OUTPUT [SAMPLES]
@@ -6,7 +6,7 @@
 // The file is a line of magic, the length of an index (4 bytes, little endian), the index as JSON
 // (name, offset and size of each entry) and the entries, each compressed with gzip by itself, so that
 // an OpenAPI document can be sent to a client, or read, without touching the others. SAMPLES, if given,
-// becomes crates/apiserver/src/protobuf/testdata/kinds.gz: an object of every kind as Go writes it.
+// becomes engine/apiserver/src/protobuf/testdata/kinds.gz: an object of every kind as Go writes it.
 package main
 
 import (

@@ -26,6 +26,8 @@ pub(crate) enum Build {
     Bare,
     /// Nothing, and the API server is of the release before where there is one. To start it again as another is an upgrade.
     Older,
+    /// As [`Build::Bare`], and the API server, if it is a stock one, sends clients away by chance and takes few streams at a time.
+    Restless,
 }
 
 /// A running cluster; it is stopped when this is dropped or the process ends in whatever way.

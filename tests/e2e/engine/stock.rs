@@ -15,6 +15,7 @@ const PORTS_EACH: u16 = 10;
 /// What a federation's API server needs of kube-controller-manager: nothing that would run pods.
 const HOUSEKEEPING: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
     serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
+const RESTLESS: &str = "--goaway-chance 0.02 --http2-max-streams-per-connection 4";
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
 pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Result<Running> {
@@ -23,10 +24,11 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
         Err(_) => 17600,
     };
     let port = first + PORTS_EACH * NEXT.fetch_add(1, Ordering::Relaxed);
-    let (controllers, older) = match build {
-        Build::Whole => ("all", ""),
-        Build::Bare => (HOUSEKEEPING, ""),
-        Build::Older => ("", "yes"),
+    let (controllers, older, flags) = match build {
+        Build::Whole => ("all", "", ""),
+        Build::Bare => (HOUSEKEEPING, "", ""),
+        Build::Older => ("", "yes", ""),
+        Build::Restless => (HOUSEKEEPING, "", RESTLESS),
     };
     let stop = Guard::new(&format!("{SCRIPT} stop {}", folder.display()))?;
     let log = std::fs::File::create(folder.join("start.log"))?;
@@ -36,6 +38,7 @@ pub(super) async fn start(name: &str, build: Build, folder: &Path) -> anyhow::Re
         .arg(port.to_string())
         .env("KOINON_CONTROLLERS", controllers)
         .env("KOINON_OLDER", older)
+        .env("KOINON_APISERVER_FLAGS", flags)
         .stdout(log.try_clone()?)
         .stderr(log)
         .status()

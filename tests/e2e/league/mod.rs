@@ -9,7 +9,7 @@ pub(crate) mod wire;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -112,6 +112,11 @@ impl League {
         lacked
     }
 
+    /// What the role logged since it was started.
+    pub(crate) async fn log(&self) -> anyhow::Result<String> {
+        self.role.lock().await.as_ref().context("the role runs")?.log()
+    }
+
     /// Fails if the role ever wanted to do what it may not.
     pub(crate) async fn has_its_rights(&self) -> anyhow::Result<()> {
         match &*self.role.lock().await {
@@ -138,6 +143,8 @@ impl League {
     pub(crate) async fn koinon_output(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         let mut command = Command::new(koinon());
         command.args(arguments).arg("--kubeconfig").arg(&self.federation.kubeconfig);
+        // Nobody sits there to be asked.
+        command.stdin(Stdio::null());
         command.kill_on_drop(true).output().await.context("koinon cannot be started")
     }
 }

@@ -1,6 +1,7 @@
 //! The way from the federation to one member: a wire that can fall silent, as a lost network does.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,6 +13,8 @@ use tokio::sync::watch;
 pub(crate) struct Wire {
     pub(crate) address: SocketAddr,
     state: watch::Sender<State>,
+    /// Held once by each connection.
+    open: Arc<()>,
 }
 
 #[derive(Clone, Copy)]
@@ -25,13 +28,24 @@ impl Wire {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("a port for a wire")?;
         let address = listener.local_addr()?;
         let state = watch::Sender::new(State { server, cut: false });
-        let known = state.clone();
+        let (known, open) = (state.clone(), Arc::new(()));
+        let counted = open.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                tokio::spawn(carry(near, known.subscribe()));
+                let (state, counted) = (known.subscribe(), counted.clone());
+                tokio::spawn(async move {
+                    carry(near, state).await;
+                    drop(counted);
+                });
             }
         });
-        Ok(Wire { address, state })
+        Ok(Wire { address, state, open })
+    }
+
+    /// How many connections are open by it.
+    pub(crate) fn connections(&self) -> usize {
+        // One is the wire's own, and one that of the task that accepts.
+        Arc::strong_count(&self.open) - 2
     }
 
     /// From now on it leads somewhere else; connections that are open end.

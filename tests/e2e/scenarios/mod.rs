@@ -2,19 +2,25 @@
 
 mod commands;
 mod configuration;
+mod connections;
 mod deletion;
 mod formation;
+mod logs;
 mod policies;
 mod rollout;
 mod scheduling;
 mod services;
 mod sets;
 mod slices;
+mod stateful;
 mod sync;
 mod up_roles;
+mod up_secured;
 mod workloads_deletion;
+mod workloads_endings;
 mod workloads_kubectl;
 mod workloads_meanwhile;
+mod workloads_promises;
 mod workloads_rollout;
 mod workloads_spread;
 mod workloads_troubles;
@@ -44,7 +50,9 @@ pub(crate) struct Scenario {
 pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
     // Commands run the embedded engine themselves, whatever the others run on.
     let commands = match engine {
-        Engine::Embedded => [commands::all(), up_roles::all()].into_iter().flatten().collect(),
+        Engine::Embedded => {
+            [commands::all(), up_roles::all(), up_secured::all()].into_iter().flatten().collect()
+        }
         _ => Vec::new(),
     };
     // What takes turns comes first: it takes longest.
@@ -56,14 +64,19 @@ pub(crate) fn all(engine: Engine) -> Vec<Scenario> {
         ("sync", Some(Lane::Sync), sync::all()),
         ("formation", None, formation::of_the_league()),
         ("commands", None, commands),
+        ("connections", None, connections::all()),
         ("deletion", None, deletion::all()),
+        ("logs", None, logs::all()),
         ("rollout", None, rollout::all()),
         ("scheduling", None, scheduling::all()),
         ("sets", None, sets::all()),
         ("slices", None, slices::all()),
+        ("stateful", None, stateful::all()),
         ("workloads_deletion", None, workloads_deletion::all()),
+        ("workloads_endings", None, workloads_endings::all()),
         ("workloads_kubectl", None, workloads_kubectl::all()),
         ("workloads_meanwhile", None, workloads_meanwhile::all()),
+        ("workloads_promises", None, workloads_promises::all()),
         ("workloads_rollout", None, workloads_rollout::all()),
         ("workloads_spread", None, workloads_spread::all()),
         ("workloads_troubles", None, workloads_troubles::all()),

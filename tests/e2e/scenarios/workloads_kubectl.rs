@@ -9,6 +9,7 @@ use super::{Scenario, kubectl};
 use crate::kubectl::Said;
 use crate::league::Space;
 use crate::objects::{deployment_is, is_complete};
+use crate::wait::{Look, until};
 use crate::world::{Room, World};
 
 const WEB: &str = "deployment/web";
@@ -17,7 +18,39 @@ pub(super) fn all() -> Vec<Scenario> {
     vec![
         kubectl("every_rollout_command_is_as_in_one_cluster", commands),
         kubectl("every_rollout_command_of_another_kubectl_too", commands_of_another),
+        kubectl("who_creates_what_nothing_carries_is_warned", warned),
     ]
+}
+
+/// Kinds that no role carries are stored, and the user hears that nothing will run; what is carried is no reason for a word.
+async fn warned(world: Arc<World>) -> anyhow::Result<()> {
+    let league = world.league().await?;
+    let _peace = league.shared().await;
+    let space = Space::open(league.clone(), "warned").await?;
+    let told = async |words: &str| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        space.room.kubectl_said(&words).await
+    };
+    // A stock server takes a policy in a moment after it was made.
+    until("a policy that was just made counts", async || {
+        let said = told("create job once --image=example.com/once:1 --dry-run=server").await?;
+        ensure!(said.code == Some(0), "{}", said.err);
+        Ok(if said.err.contains("carries a Job") { Look::Found(()) } else { Look::NotYet(said.err) })
+    })
+    .await?;
+    let dead = [
+        ("create job once --image=example.com/once:1", "Job"),
+        ("create cronjob often --image=example.com/often:1 --schedule=@daily", "CronJob"),
+    ];
+    for (words, kind) in dead {
+        let said = told(words).await?;
+        ensure!(said.code == Some(0), "{words}: {}", said.err);
+        let warning = format!("no role of Koinon carries a {kind} to members");
+        ensure!(said.err.contains("Warning: ") && said.err.contains(&warning), "{words}: {}", said.err);
+    }
+    let said = told("create deployment web --image=example.com/web:1").await?;
+    ensure!(said.code == Some(0) && said.err.is_empty(), "{}", said.err);
+    Ok(())
 }
 
 /// A Deployment over the federation, and its twin in one cluster.

@@ -57,6 +57,16 @@ impl Claims {
         Claims { by_name }
     }
 
+    /// The same with at most so many claims beside those that everybody understands: the first by name.
+    pub fn at_most(mut self, most: usize) -> Claims {
+        let mut others = 0;
+        self.by_name.retain(|name, _| {
+            others += usize::from(WellKnown::of(name).is_none());
+            WellKnown::of(name).is_some() || others <= most
+        });
+        self
+    }
+
     pub fn get(&self, claim: WellKnown) -> Option<&str> {
         claim.names().iter().find_map(|name| self.by_name.get(*name)).map(String::as_str)
     }
@@ -183,5 +193,15 @@ mod tests {
         let other = claims(&[("a", Some("id.k8s.io"), "1"), ("b", Some("id.k8s.io"), "2")]);
         assert_eq!(one, other);
         assert_eq!(one.id(), Some("1"));
+    }
+
+    #[test]
+    fn of_very_many_claims_the_first_and_the_well_known_stay() {
+        let many: Vec<String> = (0..100).map(|number| format!("a{number:03}")).collect();
+        let mut all: Vec<_> = many.iter().map(|name| (name.as_str(), None, "x")).collect();
+        all.push(("id.k8s.io", None, "b"));
+        let few = claims(&all).at_most(3);
+        assert_eq!(few.id(), Some("b"));
+        assert_eq!(few.all().into_keys().collect::<Vec<_>>(), ["a000", "a001", "a002", "id.k8s.io"]);
     }
 }

@@ -59,15 +59,15 @@ pub fn federation_crd() -> Value {
             },
             "server": {
                 "type": "string", "maxLength": 2048,
-                "description": "The URL of the member's API server; may be left out where the Secret holds a kubeconfig.",
+                "description": "The URL of the member's API server; may be left out where the Secret has the key server or a kubeconfig, and is the same as there.",
                 "x-kubernetes-validations": [{
-                    "rule": "self == '' || self.startsWith('https://') || self.startsWith('http://')",
+                    "rule": "self == '' || self.startsWith('https://')",
                     "message": "the server is a URL such as https://10.0.0.1:6443",
                 }],
             },
             "secret": {
                 "type": "string", "maxLength": 253,
-                "description": "The Secret beside this object with the keys token and ca.crt, or kubeconfig.",
+                "description": "The Secret beside this object with the label koinon.dev/member-secret=true and the keys token and ca.crt, or kubeconfig.",
             },
         },
     });
@@ -83,6 +83,11 @@ pub fn federation_crd() -> Value {
             "lastSeen": {"type": "string", "format": "date-time", "description": "When it was seen for the last time, of a member that is unreachable."},
             "uid": {"type": "string", "description": "The UID of the member's kube-system namespace: another cluster at the same address is not the member."},
             "version": {"type": "string", "description": "The Kubernetes version of the member's API server."},
+            "server": {"type": "string", "description": "The address at which the member answered: where its Secret names none, its token is sent to no other."},
+            "warnings": {
+                "type": "array", "items": {"type": "string"},
+                "description": "What is not as safe as it should be about the way to the member.",
+            },
         },
     });
     let schema = json!({

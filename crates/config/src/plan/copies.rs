@@ -8,8 +8,8 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 
 use super::tried::Gate;
-use super::{Here, Leave, Member, Plan, Write};
-use crate::model::{AmkoCluster, Carried, Condition, Kind, Objects, Sight};
+use super::{DeletionPermit, Here, Member, Plan, Write};
+use crate::model::{AmkoCluster, Carried, Condition, Kind, Objects, Observed};
 use crate::names::status;
 
 /// How one member stands with one kind.
@@ -55,19 +55,19 @@ enum Wanted<'a> {
 
 fn wanted<'a>(
     kind: &Kind,
-    objects: &'a Sight<Objects>,
+    objects: &'a Observed<Objects>,
     here: &Here,
     valid: &BTreeMap<String, &Member>,
 ) -> Wanted<'a> {
     let objects = match objects {
-        Sight::Pending => return Wanted::NotYet,
-        Sight::Lost(why) => {
+        Observed::Pending => return Wanted::NotYet,
+        Observed::Lost(why) => {
             return Wanted::Failed(format!(
                 "error in getting {} list in the current cluster: {why}",
                 kind.kind
             ));
         }
-        Sight::Seen(objects) => objects,
+        Observed::Seen(objects) => objects,
     };
     if here.leaving {
         return Wanted::Held("the namespace of the current cluster is being deleted; the copies stay".into());
@@ -85,17 +85,17 @@ fn wanted<'a>(
     let name = &kind.kind;
     let left_alone = format!("those in {holders} are left alone");
     let advice = "create one here, or delete them there";
-    match here.leave.get(kind).unwrap_or(&Leave::Unknown) {
-        Leave::Granted => Wanted::Objects(objects),
-        Leave::Unknown => Wanted::NotYet,
-        Leave::NeverHad => Wanted::Held(format!(
+    match here.permits.get(kind).unwrap_or(&DeletionPermit::Unknown) {
+        DeletionPermit::Allowed => Wanted::Objects(objects),
+        DeletionPermit::Unknown => Wanted::NotYet,
+        DeletionPermit::NeverOwned => Wanted::Held(format!(
             "no {name} object is present in the current cluster, and there was none since it became leader; {left_alone}: {advice}"
         )),
-        Leave::MadeAnew => Wanted::Held(format!(
+        DeletionPermit::DefinitionRecreated => Wanted::Held(format!(
             "the definition of {name} in the current cluster was made anew, and its objects went with the old one; \
              {left_alone}: {advice}"
         )),
-        Leave::Refused(why) => Wanted::Held(format!("{why}; {left_alone}")),
+        DeletionPermit::Refused(why) => Wanted::Held(format!("{why}; {left_alone}")),
     }
 }
 
@@ -103,7 +103,7 @@ fn wanted<'a>(
 fn holders<'a>(kind: &Kind, objects: &Objects, valid: &'a BTreeMap<String, &Member>) -> Vec<&'a str> {
     let ours: BTreeSet<Key> = objects.iter().map(|object| Key::of(&**object)).collect();
     let holds = |member: &Member| match member.copies.get(kind) {
-        Some(Sight::Seen(copies)) => copies.iter().any(|copy| !ours.contains(&Key::of(&**copy))),
+        Some(Observed::Seen(copies)) => copies.iter().any(|copy| !ours.contains(&Key::of(&**copy))),
         _ => false,
     };
     valid.iter().filter(|(_, member)| holds(member)).map(|(name, _)| name.as_str()).collect()
@@ -150,12 +150,12 @@ fn compare(
 ) -> Standing {
     let mut standing = Standing::default();
     let copies = match member.copies.get(kind) {
-        Some(Sight::Seen(copies)) => copies,
-        Some(Sight::Lost(why)) => {
+        Some(Observed::Seen(copies)) => copies,
+        Some(Observed::Lost(why)) => {
             standing.failures.push(format!("error in getting {} list for cluster {name}: {why}", kind.kind));
             return standing;
         }
-        None | Some(Sight::Pending) => {
+        None | Some(Observed::Pending) => {
             standing.pending = true;
             return standing;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Here, Lead, Member, Plan};
-use crate::model::{AmkoCluster, Condition, Sight};
+use crate::model::{AmkoCluster, Condition, Observed};
 use crate::names::{condition, reason, status};
 
 /// Why nothing may be federated at all.
@@ -23,23 +23,23 @@ pub(super) fn judge<'a>(
 ) -> Result<BTreeMap<String, &'a Member>, Stop> {
     let wanted = cluster.members();
     plan.conflicts =
-        remembered(cluster, here).into_iter().filter(|conflict| wanted.contains(conflict)).collect();
+        here.known_conflicts().into_iter().filter(|conflict| wanted.contains(conflict)).collect();
     contexts(&wanted, here, plan, said)?;
     plan.connect = Some(wanted.iter().cloned().collect());
     let reachable = clients(&wanted, members, said)?;
+    recalled(here)?;
     validate(cluster, &reachable, plan, said)
 }
 
-/// A rival that was seen stays one until it is seen to follow; the status remembers it over a restart.
-fn remembered(cluster: &AmkoCluster, here: &Here) -> BTreeSet<String> {
-    let mut conflicts = here.conflicts.clone();
-    if let Some(said) = cluster.condition(condition::VALIDATION)
-        && said.status == status::NO_CLIENTS
-    {
-        let named = |member: &String| said.reason.contains(&reason::second_leader(member));
-        conflicts.extend(cluster.members().into_iter().filter(named));
+/// A rival that was seen stays one until it is seen to follow, so whether an earlier process saw one is read first.
+fn recalled(here: &Here) -> Result<(), Stop> {
+    match &here.conflicts {
+        Observed::Seen(_) => Ok(()),
+        Observed::Pending => Err(Stop::Undecided("what was seen before this start is being read".into())),
+        Observed::Lost(why) => {
+            Err(Stop::Undecided(format!("what was seen before this start cannot be read: {why}")))
+        }
     }
-    conflicts
 }
 
 /// All contexts have to be there: a member that is misspelt would silently never be federated to.
@@ -48,9 +48,9 @@ fn contexts(wanted: &[String], here: &Here, plan: &mut Plan, said: &mut Vec<Cond
         return Ok(());
     }
     let why = match &here.contexts {
-        Sight::Pending => return Err(Stop::Undecided("the members' kubeconfig is being read".into())),
-        Sight::Lost(why) | Sight::Seen(Err(why)) => reason::contexts(why),
-        Sight::Seen(Ok(contexts)) => {
+        Observed::Pending => return Err(Stop::Undecided("the members' kubeconfig is being read".into())),
+        Observed::Lost(why) | Observed::Seen(Err(why)) => reason::contexts(why),
+        Observed::Seen(Ok(contexts)) => {
             let missing = wanted.iter().find(|member| !contexts.contains(*member));
             let Some(missing) = missing else { return Ok(()) };
             reason::no_context(missing)
@@ -93,7 +93,7 @@ fn validate<'a>(
     said: &mut Vec<Condition>,
 ) -> Result<BTreeMap<String, &'a Member>, Stop> {
     for (name, member) in found {
-        if let Sight::Seen(theirs) = &member.clusters {
+        if let Observed::Seen(theirs) = &member.clusters {
             if theirs.iter().any(|theirs| !theirs.uid.is_empty() && theirs.uid == cluster.uid) {
                 let why = format!(
                     "cluster {name} is the current cluster itself: set clusterContext to {name}, or take it off clusters"
@@ -116,7 +116,7 @@ fn validate<'a>(
     }
     // A leader that has just come up may be the one that was replaced while it was away. It finds out before
     // it writes anything, or finds out that it cannot: each first look ends within one deadline.
-    if let Some((name, _)) = found.iter().find(|(_, member)| member.clusters == Sight::Pending) {
+    if let Some((name, _)) = found.iter().find(|(_, member)| member.clusters == Observed::Pending) {
         return Err(Stop::Undecided(format!("looking at cluster {name} for the first time")));
     }
     let mut valid = BTreeMap::new();
@@ -142,9 +142,9 @@ fn validate<'a>(
 
 fn check(cluster: &AmkoCluster, name: &str, member: &Member) -> Result<(), String> {
     let theirs = match &member.clusters {
-        Sight::Seen(theirs) => theirs,
-        Sight::Lost(why) => return Err(reason::unreachable(name, why)),
-        Sight::Pending => return Err(reason::unreachable(name, "no answer yet")),
+        Observed::Seen(theirs) => theirs,
+        Observed::Lost(why) => return Err(reason::unreachable(name, why)),
+        Observed::Pending => return Err(reason::unreachable(name, "no answer yet")),
     };
     match &theirs[..] {
         [] => Err(reason::none_there(name)),

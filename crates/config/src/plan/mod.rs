@@ -23,39 +23,50 @@ use kube::core::DynamicObject;
 
 use self::members::Stop;
 pub use self::tried::{Outcome, Tried};
-use crate::model::{AmkoCluster, Carried, Condition, Kind, Objects, Sight};
+use crate::model::{AmkoCluster, Carried, Condition, Kind, Objects, Observed};
 use crate::names::{NAMESPACE, condition, reason, status};
 
 /// This cluster.
 #[derive(Clone, Debug)]
 pub struct Here {
     /// All AMKOClusters, whatever their namespace.
-    pub clusters: Sight<Vec<AmkoCluster>>,
+    pub clusters: Observed<Vec<AmkoCluster>>,
     /// The contexts of the Secret's kubeconfig, or why there are none.
-    pub contexts: Sight<Result<BTreeSet<String>, String>>,
+    pub contexts: Observed<Result<BTreeSet<String>, String>>,
     /// The objects to federate, by kind, in the order of their stages.
-    pub objects: Vec<(Kind, Sight<Objects>)>,
+    pub objects: Vec<(Kind, Observed<Objects>)>,
     /// Of each kind, whether copies that this leader lacks may go.
-    pub leave: BTreeMap<Kind, Leave>,
-    /// Members that were seen to lead as well, and have not been seen to follow since.
-    pub conflicts: BTreeSet<String>,
+    pub permits: BTreeMap<Kind, DeletionPermit>,
+    /// Members that were seen to lead as well, and have not been seen to follow since; also by an earlier process, so that it
+    /// may not be known yet.
+    pub conflicts: Observed<BTreeSet<String>>,
     /// The namespace of all this is being deleted, and its objects with it.
     pub leaving: bool,
 }
 
+impl Here {
+    /// The rivals that are known of; there may be more.
+    fn known_conflicts(&self) -> BTreeSet<String> {
+        match &self.conflicts {
+            Observed::Seen(conflicts) => conflicts.clone(),
+            Observed::Pending | Observed::Lost(_) => BTreeSet::new(),
+        }
+    }
+}
+
 /// Whether copies that this leader lacks may be deleted.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Leave {
+pub enum DeletionPermit {
     /// About to be found out.
     #[default]
     Unknown,
     /// What it lacks was deleted here, or never was here beside what is.
-    Granted,
+    Allowed,
     /// There was nothing since it became leader: it may be a cluster that lost its data, or one that was promoted
     /// before it got any.
-    NeverHad,
+    NeverOwned,
     /// What it had went with its definition, and there is another one now.
-    MadeAnew,
+    DefinitionRecreated,
     /// Something here is wrong or on its way out.
     Refused(String),
 }
@@ -65,8 +76,8 @@ pub enum Leave {
 pub struct Member {
     /// Why there is no way to talk to it.
     pub no_client: Option<String>,
-    pub clusters: Sight<Vec<AmkoCluster>>,
-    pub copies: BTreeMap<Kind, Sight<Objects>>,
+    pub clusters: Observed<Vec<AmkoCluster>>,
+    pub copies: BTreeMap<Kind, Observed<Objects>>,
     /// Something was written and not seen since.
     pub unsettled: bool,
     /// What was written before, and what came of it.
@@ -112,6 +123,9 @@ pub struct StatusWrite {
     pub uid: String,
     pub resource_version: String,
     pub conditions: Vec<Condition>,
+    /// The other leaders that it tells of, to be remembered first; of an AMKOCluster that does not count there is nothing to
+    /// remember.
+    pub rivals: Option<BTreeSet<String>>,
 }
 
 /// Whether this cluster leads.
@@ -145,12 +159,12 @@ pub struct Plan {
 /// Decides, `now` being the time since the start.
 pub fn plan(now: Duration, here: &Here, members: &BTreeMap<String, Member>) -> Plan {
     let clusters = match &here.clusters {
-        Sight::Seen(clusters) => clusters,
+        Observed::Seen(clusters) => clusters,
         // Not to see our own word on who leads is no reason to tear down connections, and none to write.
-        Sight::Pending => return Plan { conflicts: here.conflicts.clone(), ..Plan::stopped("starting") },
-        Sight::Lost(why) => {
+        Observed::Pending => return Plan { conflicts: here.known_conflicts(), ..Plan::stopped("starting") },
+        Observed::Lost(why) => {
             let why = format!("the current cluster cannot be reached: {why}");
-            return Plan { conflicts: here.conflicts.clone(), ..Plan::stopped(&why) };
+            return Plan { conflicts: here.known_conflicts(), ..Plan::stopped(&why) };
         }
     };
     let (ours, strays): (Vec<_>, Vec<_>) =
@@ -168,6 +182,12 @@ pub fn plan(now: Duration, here: &Here, members: &BTreeMap<String, Member>) -> P
     };
     for stray in strays {
         plan.say(stray, vec![invalid(reason::NAMESPACE)]);
+    }
+    if !matches!(here.conflicts, Observed::Seen(_)) {
+        // What is not known must not take the place of what is remembered.
+        for status in &mut plan.statuses {
+            status.rivals = None;
+        }
     }
     plan
 }
@@ -235,7 +255,9 @@ impl Plan {
     /// Has the conditions written where the object does not say so already.
     fn say(&mut self, cluster: &AmkoCluster, conditions: Vec<Condition>) {
         if cluster.conditions != conditions {
+            let counts = cluster.namespace == NAMESPACE;
             self.statuses.push(StatusWrite {
+                rivals: counts.then(|| self.conflicts.clone()),
                 key: Key::new(&cluster.namespace, &cluster.name),
                 uid: cluster.uid.clone(),
                 resource_version: cluster.resource_version.clone(),

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use koinon_control::attempts::{Attempts, Backoff};
+
 use crate::model::Carried;
 
 /// Somebody may really want to see it changed back now and then; more often is a fight.
 const REPAIRS_AT_ONCE: u32 = 3;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// After so long, what was tried says nothing any more.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 /// Two writers that meet now and then are no news.
@@ -32,8 +33,7 @@ pub struct Tried {
     pub wanted: Option<Carried>,
     pub outcome: Outcome,
     /// How often in a row the same was tried.
-    pub count: u32,
-    pub at: Duration,
+    pub attempts: Attempts,
 }
 
 /// Whether a write is due.
@@ -49,16 +49,13 @@ pub(super) enum Gate {
 impl Tried {
     /// What is remembered after one more write.
     pub fn after(before: Option<&Tried>, wanted: Option<Carried>, outcome: Outcome, at: Duration) -> Tried {
-        let count = match before {
-            Some(before) if before.wanted == wanted && !before.is_forgotten(at) => before.count + 1,
-            _ => 1,
-        };
-        Tried { wanted, outcome, count, at }
+        let same = before.filter(|before| before.wanted == wanted).map(|before| before.attempts);
+        Tried { wanted, outcome, attempts: Attempts::after(same, at, FORGOTTEN_AFTER) }
     }
 
     /// Whether it is too long ago to matter.
     pub fn is_forgotten(&self, now: Duration) -> bool {
-        now.saturating_sub(self.at) > FORGOTTEN_AFTER
+        self.attempts.is_forgotten(now, FORGOTTEN_AFTER)
     }
 
     /// Whether to write `wanted` to the object that now has `resource_version`.
@@ -66,25 +63,25 @@ impl Tried {
         if self.wanted.as_ref() != wanted || self.is_forgotten(now) {
             return Gate::Go;
         }
-        let (pause, why) = match &self.outcome {
+        let count = self.attempts.count;
+        let (free, why) = match &self.outcome {
             Outcome::Done { resource_version: Some(ours) } if ours == resource_version => {
                 return Gate::Stuck(
                     "it is not kept as it was written; is the definition of its kind another one there?"
                         .into(),
                 );
             }
-            Outcome::Done { .. } if self.count < REPAIRS_AT_ONCE => return Gate::Go,
             Outcome::Done { .. } => (
-                pause(self.count - REPAIRS_AT_ONCE),
-                Some(format!("something else changes it there; it was put right {} times", self.count)),
+                REPAIRS_AT_ONCE - 1,
+                Some(format!("something else changes it there; it was put right {count} times")),
             ),
             Outcome::Conflict => {
                 let why = "something else changes it there at the same time";
-                (pause(self.count - 1), (self.count > QUIET_CONFLICTS).then(|| why.to_owned()))
+                (0, (count > QUIET_CONFLICTS).then(|| why.to_owned()))
             }
-            Outcome::Failed(why) => (pause(self.count - 1), Some(why.clone())),
+            Outcome::Failed(why) => (0, Some(why.clone())),
         };
-        let due = self.at + pause;
+        let due = self.attempts.due(free, BACKOFF);
         if now >= due { Gate::Go } else { Gate::Wait(due, why) }
     }
 
@@ -97,16 +94,12 @@ impl Tried {
     }
 }
 
-fn pause(count: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(2u32.saturating_pow(count)).min(LONGEST_PAUSE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn tried(outcome: Outcome, count: u32) -> Tried {
-        Tried { wanted: None, outcome, count, at: Duration::from_secs(100) }
+        Tried { wanted: None, outcome, attempts: Attempts { count, last: Duration::from_secs(100) } }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -147,8 +140,11 @@ mod tests {
     fn only_the_same_wish_counts_on() {
         let first = Tried::after(None, None, Outcome::Conflict, at(1));
         let second = Tried::after(Some(&first), None, Outcome::Conflict, at(2));
-        assert_eq!(second.count, 2);
-        assert_eq!(Tried::after(Some(&second), Some(Carried::default()), Outcome::Conflict, at(3)).count, 1);
-        assert_eq!(Tried::after(Some(&second), None, Outcome::Conflict, at(700)).count, 1);
+        assert_eq!(second.attempts.count, 2);
+        assert_eq!(
+            Tried::after(Some(&second), Some(Carried::default()), Outcome::Conflict, at(3)).attempts.count,
+            1
+        );
+        assert_eq!(Tried::after(Some(&second), None, Outcome::Conflict, at(700)).attempts.count, 1);
     }
 }

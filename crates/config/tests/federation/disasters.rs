@@ -102,6 +102,10 @@ async fn a_conflict_stays_in_force_while_the_other_is_out_of_reach_and_over_a_re
     world.says("b", &[VALID, CLIENTS, &conflict("a")]).await;
     world.network.set_around("a", &[Fault::Hang]);
     world.crash("b").await;
+    // What is remembered is the fact and not the sentence that tells it.
+    let reworded =
+        json!({"status": {"conditions": [{"type": "somebody", "status": "said", "reason": "otherwise"}]}});
+    world.at("b").patch(&format!("{CLUSTER}/status"), reworded).await;
     world.start("b");
     let written = world.written_to_others("b").len();
     world.at("b").patch(&format!("{CONFIGS}/gc-1"), json!({"spec": {"refreshInterval": 5}})).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use koinon_control::Clock;
+use koinon_control::words::clean;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
@@ -32,7 +33,12 @@ pub struct Fence {
 impl Fence {
     /// Whether writing is still right. To be asked right before every write.
     pub fn holds(&self) -> bool {
-        Instant::now() < *self.until.borrow()
+        Instant::now() < self.until()
+    }
+
+    /// Until when writing is right, unless that is prolonged. A write that begins now ends before then.
+    pub fn until(&self) -> Instant {
+        *self.until.borrow()
     }
 
     /// Done when writing is right, also again after it was not for a moment.
@@ -221,6 +227,9 @@ impl Campaign {
         let holder = contender.holder().map(str::to_owned);
         self.told.send_if_modified(|before| {
             let same = before.fence.is_some() == leads && before.holder == holder && before.error == error;
+            if before.fence.is_some() != leads {
+                self.log(leads, error.as_deref());
+            }
             if !same {
                 let fence =
                     leads.then(|| before.fence.clone().unwrap_or_else(|| Fence { until: until.subscribe() }));
@@ -228,6 +237,16 @@ impl Campaign {
             }
             !same
         });
+    }
+
+    fn log(&self, leads: bool, error: Option<&str>) {
+        let lease = self.name.as_str();
+        if leads {
+            tracing::info!(lease, reason = "LeadWon", "the lease is ours: this one leads");
+        } else {
+            let why = error.unwrap_or("another took the lease");
+            tracing::warn!(lease, reason = "LeadLost", "this one leads no more: {why}");
+        }
     }
 
     /// The lease as it is when it is ours, from now on or still.
@@ -266,7 +285,10 @@ impl Campaign {
                 ..LeaseSpec::default()
             });
             let given = self.ask(self.api.replace(&self.name, &PostParams::default(), &released)).await;
-            let Err(failed) = given else { return };
+            let Err(failed) = given else {
+                tracing::info!(lease = self.name, reason = "LeadGivenBack", "the lease was given back");
+                return;
+            };
             tracing::debug!(lease = self.name, why = failed.why, "the lease was not given back");
             if failed.code != Some(409) {
                 return;
@@ -293,7 +315,8 @@ fn seen(lease: &Lease) -> Seen {
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     Seen {
         version: lease.resource_version().unwrap_or_default(),
-        holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+        // It is told to people, and nobody's own name changes by this.
+        holder: spec.holder_identity.filter(|holder| !holder.is_empty()).map(|holder| clean(&holder, 512)),
         duration: seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
     }
 }

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use koinon_api::membership::ClusterId;
+use koinon_control::call;
+pub use koinon_control::call::Class;
+use koinon_control::words::{SENTENCE, clean};
 use kube::core::Status;
 
 /// A call to a member that did not succeed.
@@ -33,12 +36,15 @@ pub enum Away {
     #[error("is offline: {0}")]
     Offline(Arc<str>),
     /// Another cluster answers in its place; it is not written to.
-    #[error("is not itself: {0}")]
+    #[error("identity mismatch: {0}")]
     Another(Arc<str>),
     #[error("is busy: {0} calls are on their way to it already")]
     Busy(usize),
     #[error("gave no answer within {} s", .0.as_secs_f32())]
     NoAnswer(Duration),
+    /// This process leads it no more, so nothing was sent.
+    #[error("was not written to: its lead is lost")]
+    NotLed,
 }
 
 impl Away {
@@ -49,17 +55,6 @@ impl Away {
             _ => None,
         }
     }
-}
-
-/// What to do after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// It may work later as it is.
-    Retry,
-    /// Look again first: somebody else was faster.
-    Conflict,
-    /// It fails again until somebody changes something.
-    Terminal,
 }
 
 impl Error {
@@ -83,13 +78,10 @@ impl Error {
         }
     }
 
-    /// Says that the object asked for is not there. A path that nobody serves answers 404 too, but names no
-    /// object: about the object itself that says nothing.
+    /// See [`call::is_object_absent`].
     pub fn is_object_absent(&self) -> bool {
         match &self.failure {
-            Failure::Refused(status) => {
-                status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
-            }
+            Failure::Refused(status) => call::is_object_absent(status),
             Failure::Away(_) | Failure::Failed(_) => false,
         }
     }
@@ -104,11 +96,7 @@ impl Error {
     }
 
     pub fn class(&self) -> Class {
-        match self.code() {
-            None | Some(401 | 408 | 429 | 500..) => Class::Retry,
-            Some(404 | 409 | 410) => Class::Conflict,
-            Some(_) => Class::Terminal,
-        }
+        Class::of(self.code())
     }
 
     /// One word for metrics, events and conditions.
@@ -118,6 +106,7 @@ impl Error {
             Failure::Away(Away::Another(_)) => "MemberReplaced",
             Failure::Away(Away::Busy(_)) => "MemberBusy",
             Failure::Away(Away::NoAnswer(_)) => "MemberNoAnswer",
+            Failure::Away(Away::NotLed) => "MemberNotLed",
             Failure::Failed(_) => "MemberUnreachable",
             Failure::Refused(status) if status.code == 401 => "MemberCredentials",
             Failure::Refused(status) if status.code == 403 => "MemberForbidden",
@@ -135,6 +124,7 @@ pub(crate) fn cause(error: &dyn std::error::Error) -> String {
     match innermost.to_string() {
         // What a timer says of itself says nothing about the member.
         text if text == "deadline has elapsed" => "no connection in time".into(),
-        text => text,
+        // It may quote what the member sent.
+        text => clean(&text, SENTENCE),
     }
 }

@@ -1,24 +1,30 @@
 //! What stands between controllers and one member: every request passes here, and none can hang, crowd or
 //! reach the wrong cluster.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use koinon_api::membership::{Claims, ClusterClaim, ClusterId, GROUP, VERSION};
+use koinon_control::bounds::{self, Bounded, Bounds, Held};
+use koinon_control::client::Urgent;
+use koinon_control::words::{SENTENCE, clean};
 use kube::Client;
 use kube::client::Body;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Limits;
 use super::circuit::{Circuit, Pass};
 use super::error::{Away, cause};
 use super::identity::{Identity, Seen};
+use super::saying::{refusal, tidied};
+use crate::election::Fence;
 use crate::metrics::{Metrics, Outcome};
 
 /// Whose turn a call waits for.
@@ -31,12 +37,23 @@ pub(super) enum Lane {
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// So many kinds of one member are listed at once: who is slow about it must not keep the others waiting.
+const LISTS_AT_ONCE: usize = 2;
+/// No UID is longer, and no version worth showing.
+const LONGEST_UID: usize = 128;
+const LONGEST_VERSION: usize = 64;
+const LONGEST_NAME: usize = 253;
+/// So many claims of a cluster are shown in its ClusterProfile, beside the well-known ones.
+const MOST_CLAIMS: usize = 64;
+
 pub(super) struct Guard {
     member: ClusterId,
     link: RwLock<Client>,
     permits: Semaphore,
     /// For what may not wait behind everything else.
     reserved: Semaphore,
+    listing: Semaphore,
+    held: Arc<Held>,
     circuit: Mutex<Circuit>,
     identity: Mutex<Identity>,
     /// Whether it is a member no more: what it still does is not measured, for nobody would forget it again.
@@ -59,6 +76,8 @@ impl Guard {
             link: RwLock::new(link),
             permits: Semaphore::new(limits.concurrency),
             reserved: Semaphore::new(1),
+            listing: Semaphore::new(LISTS_AT_ONCE),
+            held: Held::new(limits.held),
             circuit: Mutex::new(Circuit::new()),
             identity: Mutex::new(Identity::new(uid)),
             retired: AtomicBool::new(false),
@@ -72,6 +91,19 @@ impl Guard {
     pub(super) fn relink(&self, link: Client) {
         *self.link.write() = link;
         self.identity.lock().doubt();
+    }
+
+    /// Has it shown how much is held because of the member.
+    pub(super) fn show_held(&self) {
+        self.metrics.held(&self.member, &self.held);
+    }
+
+    pub(super) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    pub(super) async fn list_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.listing.acquire().await.ok()
     }
 
     pub(super) fn retire(&self) {
@@ -132,8 +164,21 @@ impl Guard {
     }
 
     /// Sends a controller's request.
-    pub(super) async fn send(&self, request: Request<Body>, lane: Lane) -> Result<Response<Body>, BoxError> {
-        let deadline = Instant::now() + self.limits.deadline;
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Body>,
+        lane: Lane,
+        fence: Option<&Fence>,
+    ) -> Result<Response<Bounded>, BoxError> {
+        let begun = Instant::now();
+        let mut deadline = begun + self.limits.deadline;
+        if let Some(fence) = fence.filter(|_| request.method() != Method::GET) {
+            deadline = deadline.min(fence.until());
+            if deadline <= begun {
+                self.count(Outcome::Offline);
+                return Err(Away::NotLed.into());
+            }
+        }
         let attempt = self.admit()?;
         let permits = match lane {
             Lane::Ordinary => &self.permits,
@@ -146,28 +191,47 @@ impl Guard {
                 return Err(Away::Busy(self.limits.concurrency).into());
             }
         };
-        let watch = is_watch(&request);
+        let watch = bounds::is_watch(&request);
         let lasting = watch || request.method() != Method::GET;
         let within = if lasting { self.limits.identity_fresh_for } else { Duration::MAX };
         if let Err(error) = self.verify(within, deadline).await {
             attempt.unverified(&*error);
             return Err(error);
         }
+        if lane == Lane::Reserved {
+            request.extensions_mut().insert(Urgent);
+        }
         let sent = async {
-            let response = self.pass(request).await?;
+            let bounds = self.bounds(&request);
+            let response = self.pass(request, bounds).await?;
             // The body of a watch has no end; whoever reads it looks for signs of life. Errors do end.
             if watch && response.status().is_success() {
                 return Ok(response);
             }
             let (head, body) = response.into_parts();
-            Ok(Response::from_parts(head, Body::from(body.collect_bytes().await?)))
+            let body = body.collect().await.map_err(kube::Error::Service)?.to_bytes();
+            let body = if head.status.is_success() { body } else { tidied(&body) };
+            Ok(Response::from_parts(head, Bounded::whole(body)))
         };
         let started = Instant::now();
         let outcome = timeout_at(deadline, sent)
             .await
-            .unwrap_or_else(|_| Err(kube::Error::Service(Away::NoAnswer(self.limits.deadline).into())));
+            .unwrap_or_else(|_| Err(kube::Error::Service(Away::NoAnswer(deadline - begun).into())));
         attempt.ended(&outcome, started.elapsed());
         outcome.map_err(Into::into)
+    }
+
+    /// How much may come back, by what is asked for.
+    fn bounds(&self, request: &Request<Body>) -> Bounds {
+        let bounds = self.limits.bounds;
+        let query = request.uri().query().unwrap_or_default();
+        let is_page = query.split('&').any(|pair| pair.starts_with("limit="));
+        let answer = match *request.method() {
+            Method::GET if is_page => self.limits.page,
+            Method::GET => bounds.answer,
+            _ => bounds.line,
+        };
+        Bounds { answer: answer.min(bounds.answer), ..bounds }
     }
 
     fn admit(&self) -> Result<Attempt<'_>, Away> {
@@ -202,12 +266,13 @@ impl Guard {
     }
 
     /// Asks who is there, past circuit and permits, but not for long. Gives the UID.
-    pub(super) async fn probe(&self) -> Result<(String, Seen), String> {
-        let uid = match timeout(self.limits.probe_deadline, self.look()).await {
+    pub(super) async fn probe(&self, patience: Duration) -> Result<(String, Seen), String> {
+        let deadline = patience.min(self.limits.probe_deadline);
+        let uid = match timeout(deadline, self.look()).await {
             Ok(Ok(uid)) => uid,
             Ok(Err(error)) => return Err(self.probe_failed(cause(&*error))),
             Err(_) => {
-                let why = format!("no answer within {} s", self.limits.probe_deadline.as_secs_f32());
+                let why = format!("no answer within {} s", deadline.as_secs_f32());
                 return Err(self.probe_failed(why));
             }
         };
@@ -240,28 +305,41 @@ impl Guard {
             uid: String,
         }
         let named: Named = self.read("/api/v1/namespaces/kube-system").await?;
-        Ok(named.metadata.uid)
+        let uid = named.metadata.uid;
+        if uid.len() > LONGEST_UID || uid.chars().any(char::is_control) {
+            return Err("the UID of its kube-system namespace is none".into());
+        }
+        Ok(uid)
     }
 
     /// The version of the member's API server.
-    pub(super) async fn version(&self) -> Result<String, BoxError> {
+    pub(super) async fn version(&self, patience: Duration) -> Result<String, BoxError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Version {
             git_version: String,
         }
-        Ok(self.read_in_time::<Version>("/version").await?.git_version)
+        let version = self.read_in_time::<Version>("/version", patience).await?;
+        Ok(clean(&version.git_version, LONGEST_VERSION))
     }
 
     /// What the cluster there says of itself; without the definition it says nothing.
-    pub(super) async fn claims(&self, namespace: &str) -> Result<Claims, BoxError> {
+    pub(super) async fn claims(&self, namespace: &str, patience: Duration) -> Result<Claims, BoxError> {
         #[derive(Deserialize)]
         struct List {
             items: Vec<ClusterClaim>,
         }
         let path = format!("/apis/{GROUP}/{VERSION}/namespaces/{namespace}/clusterclaims");
-        match self.read_in_time::<List>(&path).await {
-            Ok(list) => Ok(Claims::of(&list.items)),
+        match self.read_in_time::<List>(&path, patience).await {
+            Ok(mut list) => {
+                for claim in &mut list.items {
+                    claim.value = clean(&claim.value, SENTENCE);
+                    for name in [&mut claim.name, &mut claim.metadata.name].into_iter().flatten() {
+                        *name = clean(name, LONGEST_NAME);
+                    }
+                }
+                Ok(Claims::of(&list.items).at_most(MOST_CLAIMS))
+            }
             Err(error) if error.downcast_ref::<Unfit>().is_some_and(|unfit| unfit.0 == 404) => {
                 Ok(Claims::default())
             }
@@ -269,25 +347,34 @@ impl Guard {
         }
     }
 
-    async fn read_in_time<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
-        let read = timeout(self.limits.probe_deadline, self.read(path)).await;
-        read.map_err(|_| Away::NoAnswer(self.limits.probe_deadline))?
+    async fn read_in_time<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, BoxError> {
+        let deadline = patience.min(self.limits.probe_deadline);
+        let read = timeout(deadline, self.read(path)).await;
+        read.map_err(|_| Away::NoAnswer(deadline))?
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, BoxError> {
-        let request = Request::get(path).header("accept", "application/json").body(Body::empty())?;
-        let response = self.pass(request).await?;
+        let request = Request::get(path).header("accept", "application/json");
+        // Whether it is there must not depend on what else is asked of it.
+        let request = request.extension(Urgent).body(Body::empty())?;
+        let bounds = Bounds { answer: self.limits.probe_answer, ..self.limits.bounds };
+        let response = self.pass(request, bounds).await?;
         let status = response.status();
-        let body = response.into_body().collect_bytes().await?;
+        let body = response.into_body().collect().await?.to_bytes();
         if status.is_success() {
             return Ok(serde_json::from_slice(&body)?);
         }
         Err(Unfit(status.as_u16(), refusal(status, &body)).into())
     }
 
-    async fn pass(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
+    /// The only place where something goes to the member, and something comes back.
+    async fn pass(&self, mut request: Request<Body>, bounds: Bounds) -> kube::Result<Response<Bounded>> {
         let link = self.link.read().clone();
-        link.send(request).await
+        let watch = bounds::is_watch(&request);
+        bounds::ask_plainly(&mut request);
+        let response = link.send(request).await?;
+        bounds::bounded(response, watch, bounds, Some(&self.held))
+            .map_err(|excess| kube::Error::Service(excess.into()))
     }
 }
 
@@ -298,7 +385,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn ended(mut self, outcome: &kube::Result<Response<Body>>, after: Duration) {
+    fn ended(mut self, outcome: &kube::Result<Response<Bounded>>, after: Duration) {
         let Some(pass) = self.pass.take() else { return };
         let guard = self.guard;
         match outcome {
@@ -351,28 +438,7 @@ impl Drop for Attempt<'_> {
 #[error("{1}")]
 struct Unfit(u16, String);
 
-fn is_watch(request: &Request<Body>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
-}
-
 /// Whether the answer says that the server, or something on the way to it, cannot serve now.
 fn is_unable(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
-}
-
-fn refusal(status: StatusCode, body: &Bytes) -> String {
-    #[derive(Deserialize)]
-    struct Told {
-        message: String,
-    }
-    let told = serde_json::from_slice::<Told>(body).map(|told| told.message).unwrap_or_default();
-    match status {
-        StatusCode::UNAUTHORIZED => {
-            "it refuses our credentials: put fresh ones into the member's Secret".to_owned()
-        }
-        StatusCode::FORBIDDEN => format!("it does not let us see who it is: {told}"),
-        _ if told.is_empty() => format!("it answered {status}"),
-        _ => format!("it answered {status}: {told}"),
-    }
 }

@@ -5,19 +5,23 @@ pub mod credentials;
 mod error;
 mod guard;
 mod identity;
+mod saying;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use koinon_api::membership::{Claims, ClusterId};
+use koinon_control::bounds::{Bounds, Held};
 use kube::core::{ApiResource, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
+use tokio::sync::SemaphorePermit;
 
 pub use self::credentials::Credentials;
 pub(crate) use self::error::cause;
 pub use self::error::{Away, Class, Error, Failure};
 use self::guard::{Guard, Lane};
 pub(crate) use self::identity::Seen;
+use crate::election::Fence;
 use crate::metrics::Metrics;
 
 /// How much a member may cost.
@@ -32,6 +36,14 @@ pub struct Limits {
     pub probe_deadline: Duration,
     /// Before a write and before a watch, the identity of the cluster was confirmed at most so long ago.
     pub identity_fresh_for: Duration,
+    /// How much may come as one answer or as one line of a watch; the answer to a write is one object too.
+    pub bounds: Bounds,
+    /// How much may come as one page of a list. A longer one is asked for with fewer objects.
+    pub page: u64,
+    /// How much may come as the answer to a probe.
+    pub probe_answer: u64,
+    /// How many bytes may be held because of it at a time: answers that are being read, and records of its objects.
+    pub held: u64,
 }
 
 impl Default for Limits {
@@ -42,6 +54,11 @@ impl Default for Limits {
             patience: Duration::from_secs(1),
             probe_deadline: Duration::from_secs(5),
             identity_fresh_for: Duration::from_secs(15),
+            // One object is never so long: etcd takes 1.5 MiB where nobody raised that.
+            bounds: Bounds { line: 8 << 20, ..Bounds::default() },
+            page: 16 << 20,
+            probe_answer: 1 << 20,
+            held: 256 << 20,
         }
     }
 }
@@ -64,16 +81,18 @@ impl MemberClient {
     /// namespace. Until that is known nothing but probes reaches the member.
     pub fn new(name: ClusterId, link: Client, uid: Option<String>, limits: Limits, metrics: Metrics) -> Self {
         let guard = Arc::new(Guard::new(name.clone(), link, uid, limits, metrics));
-        let through = |lane| {
-            let behind = guard.clone();
-            let service = tower::service_fn(move |request| {
-                let guard = behind.clone();
-                async move { guard.send(request, lane).await }
-            });
-            Client::new(service, "default")
-        };
-        let (client, reserved) = (through(Lane::Ordinary), through(Lane::Reserved));
+        guard.show_held();
+        let (client, reserved) =
+            (through(&guard, Lane::Ordinary, None), through(&guard, Lane::Reserved, None));
         MemberClient { name, guard, client, reserved }
+    }
+
+    /// The same for a leader: what it writes is sent only while its fence holds, and is over before that ends. A call's own
+    /// deadline may be longer than the time between the end of a fence and the next leader.
+    #[must_use]
+    pub fn under(&self, fence: &Fence) -> MemberClient {
+        let client = through(&self.guard, Lane::Ordinary, Some(fence));
+        MemberClient { client, ..self.clone() }
     }
 
     pub fn name(&self) -> &ClusterId {
@@ -156,21 +175,42 @@ impl MemberClient {
         self.guard.expect(uid);
     }
 
-    /// Asks who is there and gives the UID; the answer also decides whether other calls go through.
-    pub(crate) async fn probe(&self) -> Result<(String, Seen), String> {
-        self.guard.probe().await
+    /// What is held because of it.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        self.guard.held()
+    }
+
+    /// Waits until it may be listed: not all of its kinds at once.
+    pub(crate) async fn list_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.guard.list_turn().await
+    }
+
+    /// Asks who is there, for no longer than `patience`, and gives the UID; the answer also decides whether other calls go
+    /// through.
+    pub(crate) async fn probe(&self, patience: Duration) -> Result<(String, Seen), String> {
+        self.guard.probe(patience).await
     }
 
     /// What the cluster there says of itself.
-    pub(crate) async fn claims(&self, namespace: &str) -> Result<Claims, String> {
-        self.guard.claims(namespace).await.map_err(|error| error::cause(&*error))
+    pub(crate) async fn claims(&self, namespace: &str, patience: Duration) -> Result<Claims, String> {
+        self.guard.claims(namespace, patience).await.map_err(|error| error::cause(&*error))
     }
 
     pub(crate) fn away(&self, why: &str) {
         self.guard.open(why);
     }
 
-    pub(crate) async fn version(&self) -> Option<String> {
-        self.guard.version().await.ok()
+    pub(crate) async fn version(&self, patience: Duration) -> Option<String> {
+        self.guard.version(patience).await.ok()
     }
+}
+
+/// A client that cannot go around the guard.
+fn through(guard: &Arc<Guard>, lane: Lane, fence: Option<&Fence>) -> Client {
+    let (guard, fence) = (guard.clone(), fence.cloned());
+    let service = tower::service_fn(move |request| {
+        let (guard, fence) = (guard.clone(), fence.clone());
+        async move { guard.send(request, lane, fence.as_ref()).await }
+    });
+    Client::new(service, "default")
 }

@@ -1,5 +1,7 @@
 //! Makes the fleet be what the Federation says, and the Federation say how the fleet is.
 
+mod renewing;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,10 +10,13 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
-use koinon_api::membership::{Claims, ClusterClaim, ClusterId, ClusterProfile, Federation, FederationStatus};
+use koinon_api::membership::{
+    Claims, ClusterClaim, ClusterId, ClusterProfile, Federation, FederationStatus, MEMBER_SECRET,
+};
 use koinon_control::call::within_deadline;
 use koinon_control::events::{self, Recorder, Weight};
 use koinon_control::queue::{Next, Queue, work};
+use koinon_control::words::{SENTENCE, clean};
 use koinon_control::{Key, View, call};
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -67,10 +72,10 @@ impl Controller {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
         fleet.metrics().queue("membership", &queue, |queue| queue.waiting());
         let views = Views {
-            federations: hurrying(&queue),
-            secrets: hurrying(&queue),
-            claims: hurrying(&queue),
-            profiles: hurrying(&queue),
+            federations: requeueing(&queue),
+            secrets: requeueing(&queue),
+            claims: requeueing(&queue),
+            profiles: requeueing(&queue),
         };
         Controller {
             client,
@@ -122,6 +127,7 @@ impl Controller {
         Box::pin(async move {
             let (recorder, writer) =
                 events::recorder(self.client.clone(), "koinon", self.fleet.clock().clone());
+            let recorder = recorder.logged();
             let ((), _) = tokio::join!(
                 async {
                     tokio::select! {
@@ -130,6 +136,7 @@ impl Controller {
                         () = Box::pin(self.reconcile_forever(&recorder)) => {}
                         () = self.hear_of_members() => {}
                         () = self.hear_of_profiles() => {}
+                        () = self.renew_tokens() => {}
                     }
                 },
                 writer.run(),
@@ -140,7 +147,10 @@ impl Controller {
     async fn follow(&self) -> std::convert::Infallible {
         let views = &self.views;
         let federations = views.federations.follow(Api::all(self.client.clone()));
-        let secrets = views.secrets.follow(Api::namespaced(self.client.clone(), &self.namespace));
+        // Others are none of our business, and are not even asked for.
+        let labelled = format!("{MEMBER_SECRET}=true");
+        let secrets = Api::namespaced(self.client.clone(), &self.namespace);
+        let secrets = views.secrets.follow_labels(secrets, &labelled);
         let by_kind = async {
             match self.kind {
                 Kind::Cluster => {
@@ -182,7 +192,16 @@ impl Controller {
             match self.reconcile(recorder).await {
                 Ok(()) => Next::Done,
                 Err(error) => {
-                    tracing::debug!(%error, "the status of the Federation was not written");
+                    // Somebody else wrote first: nothing is wrong with that.
+                    if error.is_conflict() {
+                        tracing::debug!(%error, "the status of the Federation was not written");
+                    } else {
+                        let error = clean(&error.to_string(), SENTENCE);
+                        tracing::warn!(
+                            error,
+                            "the status of the Federation was not written: it is tried again"
+                        );
+                    }
                     Next::Retry
                 }
             }
@@ -206,14 +225,17 @@ impl Controller {
             for problem in formation.problems.iter().filter(|problem| !told.contains(problem)) {
                 recorder.tell(&**federation, Weight::Warning, "Formation", problem.as_str());
             }
-            let states = self.fleet.members().iter().map(|one| (one.name().clone(), one.state())).collect();
+            let states = self.fleet.members();
+            let mut states = states.iter().map(|one| (one.name().clone(), one.state())).collect();
+            self.tell_ended(&formation, &mut states);
             let leads = self.leads.read().clone();
             let status = status::status(federation, &formation, &states, &leads);
             let news = status::news(federation.status.as_ref(), &status);
             self.write(federation, status).await?;
+            // Those are logged where they are found out: with the member as a field, and whether or not the status can be written.
             for one in news {
                 let weight = if one.is_bad { Weight::Warning } else { Weight::Normal };
-                recorder.tell(&**federation, weight, one.reason, one.message);
+                recorder.unlogged().tell(&**federation, weight, one.reason, one.message);
             }
         }
         for (federation, why) in &formation.ignored {
@@ -237,28 +259,28 @@ impl Controller {
         let members = self.fleet.members().iter().map(|one| (one.name().clone(), one.state())).collect();
         let known = self.views.profiles.in_namespace(&self.namespace);
         let api = self.profiles();
+        let mut outcome = Ok(());
         for step in profile::plan(self.fleet.clock().now(), &self.namespace, &members, &known) {
-            match step {
-                Step::Create(profile) => {
-                    let made = within_deadline(api.create(&params(), &profile)).await;
-                    self.views.profiles.learn(made?);
-                }
-                Step::Status(profile) => {
-                    let name = profile.name_any();
-                    let written = within_deadline(api.replace_status(&name, &params(), &profile)).await;
-                    self.views.profiles.learn(written?);
-                }
-                Step::Delete(profile) => {
-                    let preconditions = Preconditions { uid: profile.uid(), resource_version: None };
-                    let delete =
-                        DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-                    match within_deadline(api.delete(&profile.name_any(), &delete)).await {
-                        Err(error) if !error.is_object_absent() => return Err(error),
-                        _ => self
-                            .views
-                            .profiles
-                            .forget(&Key::of(&*profile), &profile.uid().unwrap_or_default()),
-                    }
+            // One that is not taken is no reason to leave the others as they are.
+            outcome = outcome.and(self.publish_one(&api, step).await);
+        }
+        outcome
+    }
+
+    async fn publish_one(&self, api: &Api<ClusterProfile>, step: Step) -> Result<(), call::Error> {
+        let views = &self.views.profiles;
+        match step {
+            Step::Create(profile) => views.learn(within_deadline(api.create(&params(), &profile)).await?),
+            Step::Status(profile) => {
+                let name = profile.name_any();
+                views.learn(within_deadline(api.replace_status(&name, &params(), &profile)).await?);
+            }
+            Step::Delete(profile) => {
+                let preconditions = Preconditions { uid: profile.uid(), resource_version: None };
+                let delete = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+                match within_deadline(api.delete(&profile.name_any(), &delete)).await {
+                    Err(error) if !error.is_object_absent() => return Err(error),
+                    _ => views.forget(&Key::of(&*profile), &profile.uid().unwrap_or_default()),
                 }
             }
         }
@@ -321,7 +343,7 @@ fn params() -> PostParams {
 }
 
 /// A view whose every change is a reason to look at everything again.
-fn hurrying<K>(queue: &Arc<Queue<()>>) -> Arc<View<K>>
+fn requeueing<K>(queue: &Arc<Queue<()>>) -> Arc<View<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {

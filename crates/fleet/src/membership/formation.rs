@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use koinon_api::membership::{CLUSTER_UID, Claims, ClusterId, Federation, MemberCluster};
+use koinon_api::membership::{CLUSTER_UID, Claims, ClusterId, Federation, MEMBER_SECRET, MemberCluster};
 use kube::ResourceExt as _;
 
-use crate::member::Credentials;
+use crate::member::{Credentials, credentials};
 
 /// For whom the federation is formed.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Entry {
     pub way: Way,
     /// The UID of its `kube-system` namespace, where it was written down.
     pub uid: Option<String>,
+    /// What is not as safe as it should be about the way.
+    pub warnings: Vec<String>,
 }
 
 /// How to reach a member.
@@ -244,24 +246,51 @@ fn entry(
     federation: &Federation,
     secrets: &BTreeMap<String, Arc<Secret>>,
 ) -> Entry {
+    let status = federation.status.as_ref();
+    let said = status
+        .and_then(|status| status.member_status.iter().find(|one| one.cluster_id == member.cluster_id.value));
+    let answered = answered_at(federation, &member.cluster_id.value);
     let secret = secrets.get(&member.secret);
+    let mut warnings = Vec::new();
     let way = match secret {
         _ if is_me => Way::Local,
         _ if member.secret.is_empty() => {
             Way::None("its entry in the Federation names no Secret to log in with".into())
         }
-        None => Way::None(format!("the Secret {namespace}/{} does not exist", member.secret)),
-        Some(secret) => match Credentials::from_secret(&member.server, secret) {
-            Ok(credentials) => Way::Login(credentials),
+        None => Way::None(no_secret(namespace, &member.secret)),
+        Some(secret) => match Credentials::from_secret(&member.server, secret, answered.as_deref()) {
+            Ok(credentials) => {
+                warnings = credentials.warnings();
+                Way::Login(credentials)
+            }
+            Err(credentials::Error::Unlabelled) => Way::None(no_secret(namespace, &member.secret)),
             Err(error) => Way::None(format!("{error} (Secret {namespace}/{})", member.secret)),
         },
     };
     let written = secret.and_then(|secret| secret.annotations().get(CLUSTER_UID).cloned());
-    let seen = federation.status.as_ref().and_then(|status| {
-        let known = status.member_status.iter().find(|one| one.cluster_id == member.cluster_id.value);
-        known.and_then(|one| one.uid.clone())
-    });
-    Entry { way, uid: written.or(seen) }
+    let seen = said.and_then(|said| said.uid.clone());
+    Entry { way, uid: written.or(seen), warnings }
+}
+
+/// The address at which a member answered first, or another that is logged in to with the same Secret: a token that is sent
+/// there is sent nowhere else, whatever the Federation calls the member.
+pub(super) fn answered_at(federation: &Federation, name: &str) -> Option<String> {
+    let members = &federation.spec.members;
+    let secret = members.iter().find(|one| one.cluster_id.value == name).map(|one| one.secret.as_str());
+    let secret = secret.filter(|secret| !secret.is_empty());
+    let shares =
+        |id: &str| members.iter().any(|one| one.cluster_id.value == id && Some(&*one.secret) == secret);
+    let said = &federation.status.as_ref()?.member_status;
+    let own = said.iter().find(|one| one.cluster_id == name).and_then(|one| one.server.clone());
+    own.or_else(|| said.iter().filter(|one| shares(&one.cluster_id)).find_map(|one| one.server.clone()))
+}
+
+/// Secrets without the label are not even looked at, so that whether there is one is not known.
+fn no_secret(namespace: &str, name: &str) -> String {
+    format!(
+        "there is no Secret {namespace}/{name} with the label {MEMBER_SECRET}=true: koinon join makes it; one made by hand is \
+         labelled with kubectl label secret -n {namespace} {name} {MEMBER_SECRET}=true"
+    )
 }
 
 #[cfg(test)]

@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use koinon_api::membership::{CLUSTER_UID, ClusterId, KOINON_NAMESPACE};
-use koinon_control::call::{self, within_deadline};
-use kube::{Api, Client, Config, ResourceExt as _};
+use koinon_api::membership::{CLUSTER_UID, ClusterId, SERVER_KEY};
+use koinon_control::bounds::{Bounds, limiting};
+use koinon_control::call;
+use koinon_control::client::{Keepalive, connect};
+use koinon_control::words::{SENTENCE, clean};
+use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::books::{Books, Login, apply, secret_name, uid};
-use super::token::{self, Account};
-use super::{Error, Whose, rbac};
+use super::admit::{Host, Terms, scope_of};
+use super::federation_store::{FederationStore, Login, apply, secret_name, uid};
+use super::formation::answered_at;
+use super::leave::is_made_by_join;
+use super::list::BOUNDS;
+use super::{Error, Scope, rbac, token};
 use crate::member::Credentials;
 
 /// A server may need a moment until it knows an account that was just made.
@@ -26,23 +31,42 @@ pub struct Candidate {
     authority: Option<String>,
     is_insecure: bool,
     server_name: Option<String>,
+    /// The proxy by which it is reached.
+    proxy: Option<String>,
+    terms: Terms,
 }
 
 impl Candidate {
     /// A cluster as a kubeconfig describes it.
     pub fn new(mut config: Config) -> Result<Candidate, Error> {
-        config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let authority = config.root_cert.as_deref().filter(|all| !all.is_empty()).map(pem);
         let (is_insecure, server_name) = (config.accept_invalid_certs, config.tls_server_name.clone());
-        let client = Client::try_from(config).map_err(|error| Error::Credentials(error.to_string()))?;
-        Ok(Candidate { client, server, authority, is_insecure, server_name })
+        let client =
+            connect(&config, Keepalive::default()).map_err(|error| Error::Credentials(error.to_string()))?;
+        let client = limiting(client, Bounds::default());
+        let (proxy, terms) = (None, Terms::default());
+        Ok(Candidate { client, server, authority, is_insecure, server_name, proxy, terms })
+    }
+
+    /// Has the federation reach it by the proxy that the kubeconfig names.
+    #[must_use]
+    pub fn through(mut self, proxy: Option<String>) -> Candidate {
+        self.proxy = proxy;
+        self
+    }
+
+    /// Lets it in on these terms.
+    #[must_use]
+    pub fn on(mut self, terms: Terms) -> Candidate {
+        self.terms = terms;
+        self
     }
 
     /// What the federation keeps to log in with this token.
     fn login(&self, token: &str) -> Value {
-        if !self.is_insecure && self.server_name.is_none() {
+        if !self.is_insecure && self.server_name.is_none() && self.proxy.is_none() {
             return match &self.authority {
                 Some(authority) => json!({"token": token, "ca.crt": authority}),
                 None => json!({"token": token}),
@@ -56,6 +80,9 @@ impl Candidate {
         }
         if let Some(name) = &self.server_name {
             cluster["tls-server-name"] = name.as_str().into();
+        }
+        if let Some(proxy) = &self.proxy {
+            cluster["proxy-url"] = proxy.as_str().into();
         }
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "member",
@@ -82,22 +109,27 @@ pub async fn join(
     candidate: &Candidate,
     mut progress: impl FnMut(&str),
 ) -> Result<Joined, Error> {
-    let books = Books::new(federation.clone());
-    let own = books.uid().await?;
+    let store = FederationStore::new(federation.clone());
+    let own = store.uid().await?;
     let theirs =
         uid(&candidate.client).await.map_err(|error| Error::unreachable(&candidate.server, error))?;
     if own == theirs {
         return Err(Error::Itself);
     }
     let secret = secret_name(name.as_str());
-    check_free(&books, name, &theirs).await?;
-    check_unbound(candidate, &own, name).await?;
+    check_free(&store, name, &theirs).await?;
+    let host = Host { client: &candidate.client, name, own: &own };
+    let bound = host.unbound(&candidate.terms).await?;
 
-    books.open().await?;
+    store.open().await?;
     progress(&format!("cluster {name} is at {}; letting the federation in", candidate.server));
-    let account = admit(candidate, &own, name).await?;
-    let works = match books.secret(&secret).await? {
-        Some(kept) => match Credentials::from_secret(&candidate.server, &kept) {
+    let account = host.admit(&candidate.terms, bound.as_ref(), &mut progress).await?;
+    let works = match store.secret(&secret).await? {
+        // One from before Secrets said where their token goes is made anew.
+        Some(kept) if kept.data.as_ref().is_none_or(|data| !data.contains_key(SERVER_KEY)) => false,
+        Some(kept) => match Credentials::from_secret(&candidate.server, &kept, None) {
+            // One that lasts for years is replaced by one that is renewed.
+            Ok(_) if is_made_by_join(&kept) && token::is_too_long(&kept) => false,
             Ok(credentials) => see(&credentials).await.is_ok_and(|seen| seen == theirs),
             Err(_) => false,
         },
@@ -110,13 +142,17 @@ pub async fn join(
         let credentials = credentials(candidate, &token);
         wait_until_seen(&credentials, &theirs).await?;
         let login = Login { uid: &theirs, server: &candidate.server, data: &candidate.login(&token) };
-        books.keep_secret(&secret, login, &json!({})).await?;
+        store.keep_secret(&secret, login, &json!({})).await?;
+        let dropped = token::drop_endless(&candidate.client).await;
+        dropped.map_err(|error| Error::unreachable(&candidate.server, error))?;
     }
-    let entered = match books.enter(name, &candidate.server, &secret, &theirs).await {
+    let entered = match store.enter(name, &candidate.server, &secret, &theirs).await {
         Ok(entered) => entered,
         Err(error) => {
             if let Error::SameCluster { known } = &error {
-                give_way(&books, candidate, &own, &secret, known).await?;
+                let scope = bound.as_ref().map_or(Scope::Everywhere, scope_of);
+                let binding = rbac::binding(&own, known, &candidate.terms.scope.clone().unwrap_or(scope));
+                give_way(&store, candidate, &binding, &secret).await?;
             }
             return Err(error);
         }
@@ -126,24 +162,23 @@ pub async fn join(
 
 /// Another `join` was faster and let the same cluster in under another name: what this one wrote must not get in its way.
 async fn give_way(
-    books: &Books,
+    store: &FederationStore,
     candidate: &Candidate,
-    own: &str,
+    binding: &Value,
     secret: &str,
-    known: &str,
 ) -> Result<(), Error> {
-    if let Some(secret) = books.secret(secret).await? {
-        books.drop_secret(&secret).await?;
+    if let Some(secret) = store.secret(secret).await? {
+        store.drop_secret(&secret).await?;
     }
     // The account is one for both, and says whose it is.
-    let binding = apply(&candidate.client, &rbac::binding(own, known)).await;
+    let binding = apply(&candidate.client, binding).await;
     binding.map(drop).map_err(|error| Error::unreachable(&candidate.server, error))
 }
 
 /// Neither the name nor the cluster may be in the federation as something else.
-async fn check_free(books: &Books, name: &ClusterId, theirs: &str) -> Result<(), Error> {
-    let Some(federation) = books.federation().await? else { return Ok(()) };
-    match books.member_with(&federation, theirs).await? {
+async fn check_free(store: &FederationStore, name: &ClusterId, theirs: &str) -> Result<(), Error> {
+    let Some(federation) = store.federation().await? else { return Ok(()) };
+    match store.member_with(&federation, theirs).await? {
         Some(known) if known == name.as_str() => return Ok(()),
         Some(known) => return Err(Error::SameCluster { known }),
         None => {}
@@ -159,46 +194,18 @@ async fn check_free(books: &Books, name: &ClusterId, theirs: &str) -> Result<(),
         return Err(taken());
     }
     // An entry by hand that nobody can log in with yet waits for exactly this.
-    let Some(secret) = books.secret(&entry.secret).await? else { return Ok(()) };
+    let Some(secret) = store.secret(&entry.secret).await? else { return Ok(()) };
     if secret.annotations().contains_key(CLUSTER_UID) {
         return Err(taken());
     }
     // Nobody has written down yet which cluster it is: it can say so itself.
-    let credentials = Credentials::from_secret(&entry.server, &secret).map_err(|_| taken())?;
+    let answered = answered_at(&federation, name.as_str());
+    let credentials = Credentials::from_secret(&entry.server, &secret, answered.as_deref());
+    let credentials = credentials.map_err(|_| taken())?;
     match see(&credentials).await {
         Ok(seen) if seen == theirs => Ok(()),
         _ => Err(taken()),
     }
-}
-
-/// The cluster may not be in another federation.
-async fn check_unbound(candidate: &Candidate, own: &str, name: &ClusterId) -> Result<(), Error> {
-    let api: Api<ClusterRoleBinding> = Api::all(candidate.client.clone());
-    let found = within_deadline(api.get_opt(rbac::NAME)).await;
-    let found =
-        found.map_err(|error| Error::asked(Whose::Member(name.clone()), "read its bindings", error))?;
-    let bound = found.as_ref().and_then(|binding| binding.annotations().get(rbac::FEDERATION));
-    match bound {
-        Some(bound) if bound != own => Err(Error::InAnother),
-        _ => Ok(()),
-    }
-}
-
-/// Makes the account by which the federation works in the member.
-async fn admit(candidate: &Candidate, own: &str, name: &ClusterId) -> Result<Account, Error> {
-    let asked = |what: &'static str| {
-        let whose = Whose::Member(name.clone());
-        move |error| Error::asked(whose, what, error)
-    };
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KOINON_NAMESPACE}});
-    apply(&candidate.client, &namespace).await.map_err(asked("make the namespace koinon-system"))?;
-    let binding = apply(&candidate.client, &rbac::binding(own, name.as_str())).await;
-    let binding = binding.map_err(asked("make a ClusterRoleBinding"))?;
-    let owner = rbac::owner(&binding.uid().unwrap_or_default());
-    apply(&candidate.client, &rbac::role(&owner)).await.map_err(asked("make a ClusterRole"))?;
-    let account =
-        apply(&candidate.client, &rbac::account(&owner)).await.map_err(asked("make a ServiceAccount"))?;
-    Ok(Account { name: account.name_any(), owner })
 }
 
 fn credentials(candidate: &Candidate, token: &str) -> Credentials {
@@ -216,8 +223,8 @@ fn credentials(candidate: &Candidate, token: &str) -> Credentials {
 }
 
 async fn see(credentials: &Credentials) -> Result<String, String> {
-    let client = credentials.connect().await.map_err(|error| error.to_string())?;
-    uid(&client).await.map_err(|error| said(&error))
+    let client = credentials.connect(Keepalive::default()).await.map_err(|error| error.to_string())?;
+    uid(&limiting(client, BOUNDS)).await.map_err(|error| said(&error))
 }
 
 async fn wait_until_seen(credentials: &Credentials, theirs: &str) -> Result<(), Error> {
@@ -236,8 +243,10 @@ async fn wait_until_seen(credentials: &Credentials, theirs: &str) -> Result<(), 
 pub(super) fn said(error: &call::Error) -> String {
     match error {
         call::Error::Failed(error) => crate::member::cause(error),
-        error if error.code() == Some(401) => "it refuses these credentials".into(),
-        error => error.to_string(),
+        call::Error::Refused(status) if status.code == 401 && status.message == "Unauthorized" => {
+            "it refuses these credentials".into()
+        }
+        error => clean(&error.to_string(), SENTENCE),
     }
 }
 

@@ -3,12 +3,16 @@
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use koinon_api::membership::CLUSTER_UID;
+use koinon_control::bounds::limiting;
 use koinon_control::call::within_deadline;
+use koinon_control::client::Keepalive;
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::books::{Books, SERVER, secret_name, uid};
+use super::federation_store::{FederationStore, SERVER, secret_name, uid};
+use super::formation::answered_at;
 use super::join::said;
+use super::list::BOUNDS;
 use super::{Error, rbac};
 use crate::member::Credentials;
 
@@ -24,13 +28,13 @@ pub enum Left {
 
 /// Lets a member go: strikes it out, takes the federation's account out of it, and forgets how to log in.
 pub async fn leave(federation: &Client, name: &str) -> Result<Left, Error> {
-    let books = Books::new(federation.clone());
-    let known = books.federation().await?.unwrap_or_default();
+    let store = FederationStore::new(federation.clone());
+    let known = store.federation().await?.unwrap_or_default();
     let entry = known.spec.members.iter().find(|one| one.cluster_id.value == name);
     let secret = match entry {
-        Some(entry) => books.secret(&entry.secret).await?,
+        Some(entry) => store.secret(&entry.secret).await?,
         // Who was struck out and nothing more, because the command was cut off then, leaves the rest of the way.
-        None => books.secret(&secret_name(name)).await?.filter(is_made_by_join),
+        None => store.secret(&secret_name(name)).await?.filter(is_made_by_join),
     };
     let server = match (entry, &secret) {
         (Some(entry), _) => entry.server.clone(),
@@ -40,17 +44,18 @@ pub async fn leave(federation: &Client, name: &str) -> Result<Left, Error> {
             return Err(Error::Unknown { name: name.to_owned(), known });
         }
     };
-    let own = books.uid().await?;
+    let own = store.uid().await?;
+    let answered = answered_at(&known, name);
     // First of all, so that no role works with it any more.
-    books.strike(name).await?;
+    store.strike(name).await?;
     let left = match &secret {
         None => Left::Account("there is no Secret to log in with".to_owned()),
         Some(secret) => {
             let expected = secret.annotations().get(CLUSTER_UID);
-            match Credentials::from_secret(&server, secret) {
+            match Credentials::from_secret(&server, secret, answered.as_deref()) {
                 Ok(credentials) => {
                     let withdrawn = withdraw(&credentials, expected.map(String::as_str), &own, name).await;
-                    withdrawn.unwrap_or_else(Left::Account)
+                    withdrawn.unwrap_or_else(|why| Left::Account(format!("{server} was asked: {why}")))
                 }
                 Err(error) => Left::Account(error.to_string()),
             }
@@ -58,12 +63,12 @@ pub async fn leave(federation: &Client, name: &str) -> Result<Left, Error> {
     };
     // A Secret that somebody made by hand is theirs.
     if let Some(secret) = secret.filter(is_made_by_join) {
-        books.drop_secret(&secret).await?;
+        store.drop_secret(&secret).await?;
     }
     Ok(left)
 }
 
-fn is_made_by_join(secret: &Secret) -> bool {
+pub(super) fn is_made_by_join(secret: &Secret) -> bool {
     secret.annotations().contains_key(CLUSTER_UID)
 }
 
@@ -74,7 +79,8 @@ async fn withdraw(
     own: &str,
     name: &str,
 ) -> Result<Left, String> {
-    let client = credentials.connect().await.map_err(|error| error.to_string())?;
+    let client = credentials.connect(Keepalive::default()).await.map_err(|error| error.to_string())?;
+    let client = limiting(client, BOUNDS);
     let seen = uid(&client).await.map_err(|error| said(&error))?;
     if expected.is_some_and(|expected| expected != seen) {
         return Err("another cluster answers at its address".into());
@@ -111,6 +117,7 @@ fn whose(binding: &ClusterRoleBinding, own: &str, name: &str) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::Scope;
 
     #[test]
     fn only_the_binding_of_this_member_in_this_federation_is_ours() {
@@ -122,13 +129,13 @@ mod tests {
             let binding = serde_json::from_value(binding).unwrap();
             assert_eq!(whose(&binding, "here", "a").as_deref(), expected, "{annotations}");
         };
-        check(rbac::binding("here", "a")["metadata"]["annotations"].clone(), None);
+        check(rbac::binding("here", "a", &Scope::Everywhere)["metadata"]["annotations"].clone(), None);
         check(
-            rbac::binding("here", "b")["metadata"]["annotations"].clone(),
+            rbac::binding("here", "b", &Scope::Everywhere)["metadata"]["annotations"].clone(),
             Some("it belongs to the member b of this federation"),
         );
         check(
-            rbac::binding("there", "a")["metadata"]["annotations"].clone(),
+            rbac::binding("there", "a", &Scope::Everywhere)["metadata"]["annotations"].clone(),
             Some("it belongs to another federation"),
         );
         check(serde_json::json!({}), Some("it does not say that it is this federation's"));

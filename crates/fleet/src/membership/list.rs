@@ -10,21 +10,26 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use koinon_api::membership::{ClusterId, Federation, KOINON_NAMESPACE, MemberStatus, Phase};
 use koinon_api::names::{LEASE_NAMESPACE, workloads};
+use koinon_control::bounds::Bounds;
 use koinon_control::call::within_deadline;
+use koinon_control::words::{SENTENCE, clean};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
 use super::Error;
-use super::books::{Books, uid};
+use super::clients::connect;
+use super::federation_store::FederationStore;
 use super::formation::{Entry, Role, Way, formation};
-use super::join::said;
 use crate::member::cause;
 
 /// Members are asked side by side, so that one that is away costs this much in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A Lease is over this long after it should have been renewed: the clocks of its holder and of whoever asks may differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+/// Little is asked of a member, so little may come back.
+pub(super) const BOUNDS: Bounds = Bounds { answer: 1 << 20, line: 1 << 20 };
 
 /// One member, as `members` shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +39,8 @@ pub struct Row {
     pub id: Option<String>,
     pub phase: Phase,
     pub error: Option<String>,
+    /// Its address, as the Federation has it.
+    pub server: String,
     pub version: Option<String>,
     pub nodes: Option<u64>,
     /// Who leads it: a cluster, or the replica of the role that works with all members.
@@ -44,23 +51,27 @@ pub struct Row {
 
 /// All members, by name: those of the federation's API server, or, where none are written down, those of the cluster
 /// that is asked.
-pub async fn list(federation: &Client) -> Result<Vec<Row>, Error> {
+pub async fn list(federation: &Client, now: Timestamp) -> Result<Vec<Row>, Error> {
     // Boxed: much is waited for here, and whoever waits for this would carry all of it.
-    Box::pin(gather(federation)).await
+    Box::pin(gather(federation, now)).await
 }
 
-async fn gather(federation: &Client) -> Result<Vec<Row>, Error> {
-    let mut books = Books::new(federation.clone());
-    let mut known = books.federation().await?;
+async fn gather(federation: &Client, now: Timestamp) -> Result<Vec<Row>, Error> {
+    let mut store = FederationStore::new(federation.clone());
+    let mut known = store.federation().await?;
     if known.is_none() {
-        books = Books::of_cluster(federation.clone());
-        known = books.federation().await?;
+        store = FederationStore::of_cluster(federation.clone());
+        known = store.federation().await?;
     }
     let Some(known) = known else { return Ok(Vec::new()) };
     let status = known.status.clone().unwrap_or_default();
-    let members = ways(&books, known).await?;
-    let leader = match books.namespace() {
-        KOINON_NAMESPACE => holder(federation, Timestamp::now()).await,
+    let addresses: BTreeMap<String, String> = {
+        let members = known.spec.members.iter();
+        members.map(|one| (one.cluster_id.value.clone(), one.server.clone())).collect()
+    };
+    let members = ways(&store, known).await?;
+    let leader = match store.namespace() {
+        KOINON_NAMESPACE => holder(federation, now).await,
         _ => None,
     };
     let asked = members.into_iter().map(|(id, mut entry)| {
@@ -70,18 +81,37 @@ async fn gather(federation: &Client) -> Result<Vec<Row>, Error> {
         }
         row(federation, id, entry, said, leader.clone())
     });
-    Ok(join_all(asked).await)
+    let mut rows = join_all(asked).await;
+    for row in &mut rows {
+        row.server = addresses.get(&row.name).cloned().unwrap_or_default();
+    }
+    Ok(rows.into_iter().map(shown).collect())
+}
+
+/// A row fit for a terminal: what a member says of itself is in it.
+fn shown(row: Row) -> Row {
+    let cleaned = |text: Option<String>, most| text.map(|text| clean(&text, most));
+    Row {
+        id: cleaned(row.id, 128),
+        error: cleaned(row.error, SENTENCE),
+        version: cleaned(row.version, 64),
+        leader: cleaned(row.leader, 253),
+        ..row
+    }
 }
 
 /// How each member is reached.
-async fn ways(books: &Books, federation: Federation) -> Result<BTreeMap<ClusterId, Entry>, Error> {
+pub(super) async fn ways(
+    store: &FederationStore,
+    federation: Federation,
+) -> Result<BTreeMap<ClusterId, Entry>, Error> {
     let mut secrets = BTreeMap::new();
     for member in &federation.spec.members {
-        if let Some(secret) = books.secret(&member.secret).await? {
+        if let Some(secret) = store.secret(&member.secret).await? {
             secrets.insert(member.secret.clone(), Arc::new(secret));
         }
     }
-    Ok(formation(books.namespace(), &Role::Federation, &[Arc::new(federation)], &secrets).members)
+    Ok(formation(store.namespace(), &Role::Federation, &[Arc::new(federation)], &secrets).members)
 }
 
 /// The replica that leads all members of the federation's API server, if the role runs with an election.
@@ -122,13 +152,14 @@ async fn row(
             });
             let phase = if error.is_some() { Phase::Unreachable } else { Phase::Reachable };
             let (id, version) = (Some(id), Some(version));
-            Row { name, id, phase, error, version, nodes, leader, last_seen }
+            Row { name, id, phase, error, server: String::new(), version, nodes, leader, last_seen }
         }
         Err(why) => Row {
             name,
             id: expected,
             phase: Phase::Unreachable,
             error: Some(why),
+            server: String::new(),
             version: said.as_ref().and_then(|said| said.version.clone()),
             nodes: None,
             leader,
@@ -138,15 +169,7 @@ async fn row(
 }
 
 async fn ask(federation: &Client, entry: Entry) -> Result<(String, Option<u64>, String), String> {
-    let client = match entry.way {
-        Way::Local => federation.clone(),
-        Way::Login(credentials) => credentials.connect().await.map_err(|error| error.to_string())?,
-        Way::None(why) => return Err(why),
-    };
-    let seen = uid(&client).await.map_err(|error| said(&error))?;
-    if entry.uid.is_some_and(|expected| expected != seen) {
-        return Err("another cluster answers at its address".into());
-    }
+    let (client, seen) = connect(federation, entry, BOUNDS).await?;
     let version = client.apiserver_version().await.map_err(|error| cause(&error))?.git_version;
     let nodes: Api<Node> = Api::all(client);
     // One node and how many more there are is the cheapest way to count.
@@ -161,6 +184,26 @@ async fn ask(federation: &Client, entry: Entry) -> Result<(String, Option<u64>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_in_a_row_moves_the_cursor() {
+        let loud = || Some(format!("v1\u{1b}[2J\n{}", "x".repeat(1 << 20)));
+        let row = shown(Row {
+            name: "a".into(),
+            id: loud(),
+            phase: Phase::Reachable,
+            error: loud(),
+            server: String::new(),
+            version: loud(),
+            nodes: None,
+            leader: loud(),
+            last_seen: None,
+        });
+        for text in [row.id, row.error, row.version, row.leader].map(Option::unwrap) {
+            assert!(text.starts_with("v1 [2J xxx") && text.len() < 2000, "{text}");
+            assert!(!text.contains(char::is_control), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_lease_that_ran_out_is_held_by_nobody() {

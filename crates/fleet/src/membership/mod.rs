@@ -6,15 +6,18 @@
 //! does that runs members itself.
 
 pub mod admission;
-mod books;
+mod admit;
+mod clients;
 pub mod controller;
 mod enlist;
+mod federation_store;
 pub mod formation;
 mod join;
 mod leave;
 mod list;
 pub mod profile;
 pub mod rbac;
+mod scope;
 pub mod status;
 mod token;
 mod wait;
@@ -22,13 +25,16 @@ mod wait;
 use koinon_api::membership::ClusterId;
 use koinon_control::call;
 
-pub use books::apply;
+pub use admit::Terms;
+pub use clients::clients;
 pub use controller::Controller;
 pub use enlist::{Recruit, enlist};
+pub use federation_store::apply;
 pub use formation::{Formation, Part, Role};
 pub use join::{Candidate, Joined, join};
 pub use leave::{Left, leave};
 pub use list::{Row, list};
+pub use scope::Scope;
 pub use wait::{Arrival, Reach};
 
 /// Why a command about members failed, in one sentence.
@@ -51,15 +57,32 @@ pub enum Error {
     #[error("this cluster is a member already, under the name {known}")]
     SameCluster { known: String },
     #[error(
-        "this cluster is in another federation: unjoin it there first, or, if that federation is no more, delete the \
-         ClusterRoleBinding {} in it",
-        rbac::NAME
+        "this cluster is in another federation: unjoin it there first, or, if that federation is no more, join with \
+         --take-over; it is {owner}"
     )]
-    InAnother,
+    InAnother { owner: Owner },
     #[error("the federation cannot log in to the cluster with the account that was made for it: {0}")]
     Login(String),
     #[error("there is no member {name}{}", among(known))]
     Unknown { name: String, known: Vec<String> },
+}
+
+/// The federation that a cluster is in, and the name that it has there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The UID of the `kube-system` namespace of its API server.
+    pub federation: String,
+    pub member: Option<String>,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.member {
+            Some(member) => write!(f, "the member {member} of ")?,
+            None => f.write_str("a member of ")?,
+        }
+        write!(f, "the federation whose kube-system has the UID {}", self.federation)
+    }
 }
 
 /// Whose API server was asked.

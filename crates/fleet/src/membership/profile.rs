@@ -135,6 +135,7 @@ mod tests {
             uid: Some("u".into()),
             claims: None,
             last_seen: None,
+            server: None,
         }
     }
 

@@ -27,7 +27,7 @@ pub fn status(
     leads: &BTreeMap<ClusterId, Lead>,
 ) -> FederationStatus {
     let before = federation.status.clone().unwrap_or_default();
-    let members = formation.members.keys().map(|id| {
+    let members = formation.members.iter().map(|(id, entry)| {
         let known = before.member_status.iter().find(|one| one.cluster_id == id.as_str());
         let lead = leads.get(id.as_str()).cloned().unwrap_or_default();
         let now = states.get(id.as_str());
@@ -43,7 +43,8 @@ pub fn status(
         // What is wrong with the member itself explains the rest.
         let unled = || lead.error.map(|why| format!("nobody leads it: {why}"));
         let error = said.error.clone().or_else(unled);
-        MemberStatus { is_leader: lead.is_me, leader: lead.leader, error, ..said }
+        let warnings = entry.warnings.clone();
+        MemberStatus { is_leader: lead.is_me, leader: lead.leader, error, warnings, ..said }
     });
     let mut member_status: Vec<_> = members.collect();
     member_status.sort_by(|one, other| one.cluster_id.cmp(&other.cluster_id));
@@ -126,6 +127,8 @@ fn member(id: &ClusterId, known: Option<&MemberStatus>, now: &State) -> MemberSt
         last_seen: seen,
         uid: now.uid.clone().or_else(|| known.and_then(|known| known.uid.clone())),
         version: now.version.clone().or_else(|| known.and_then(|known| known.version.clone())),
+        server: now.server.clone().or_else(|| known.and_then(|known| known.server.clone())),
+        warnings: Vec::new(),
     }
 }
 
@@ -140,6 +143,8 @@ fn joining(id: &ClusterId) -> MemberStatus {
         last_seen: None,
         uid: None,
         version: None,
+        server: None,
+        warnings: Vec::new(),
     }
 }
 
@@ -155,7 +160,7 @@ mod tests {
 
     fn setting() -> (Federation, Formation) {
         let id = |name| ClusterId::new(name).unwrap();
-        let entry = || Entry { way: Way::Local, uid: None };
+        let entry = || Entry { way: Way::Local, uid: None, warnings: Vec::new() };
         let formation = Formation {
             part: Part::Supervisor(id("a")),
             federation: None,
@@ -175,6 +180,7 @@ mod tests {
             uid: Some("u".into()),
             claims: None,
             last_seen: None,
+            server: None,
         }
     }
 

@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::time::Instant;
 
 use super::Error;
-use super::books::Books;
+use super::federation_store::FederationStore;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A role that runs takes note of a new member within this time.
@@ -28,7 +28,7 @@ pub enum Reach {
 
 /// A member that is about to join, or to join again.
 pub struct Arrival {
-    books: Books,
+    store: FederationStore,
     name: ClusterId,
     /// Since when the federation does not reach it, if it is a member that is away.
     away: Option<Time>,
@@ -37,11 +37,11 @@ pub struct Arrival {
 impl Arrival {
     /// Takes down how the federation finds the member before anything is done about it.
     pub async fn expect(federation: &Client, name: &ClusterId) -> Result<Arrival, Error> {
-        let books = Books::new(federation.clone());
-        let status = books.federation().await?.unwrap_or_default().status.unwrap_or_default();
+        let store = FederationStore::new(federation.clone());
+        let status = store.federation().await?.unwrap_or_default().status.unwrap_or_default();
         let known = status.member_status.into_iter().find(|one| one.cluster_id == name.as_str());
         let away = known.filter(|one| one.status == Phase::Unreachable).and_then(|one| one.since);
-        Ok(Arrival { books, name: name.clone(), away })
+        Ok(Arrival { store, name: name.clone(), away })
     }
 
     /// Waits until a role says how it finds the member, if there is one that does. After something `changed`, what was
@@ -51,7 +51,7 @@ impl Arrival {
         let start = Instant::now();
         let mut said = String::new();
         loop {
-            let known = self.books.federation().await?.unwrap_or_default();
+            let known = self.store.federation().await?.unwrap_or_default();
             let status = known.status.unwrap_or_default();
             let is_noted = status.observed_generation >= known.metadata.generation;
             let found = status.member_status.iter().find(|one| one.cluster_id == self.name.as_str());

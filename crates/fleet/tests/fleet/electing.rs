@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use koinon_fleet::election::{Campaign, Timing, while_leading};
+use koinon_fleet::member::{Away, Failure};
 use kube::Api;
-use kube::api::Patch;
+use kube::api::{ObjectMeta, Patch};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::harness::{Cluster, Mode, Wire};
+use crate::harness::{Cluster, Mode, Wire, World};
 
 /// Who works at the moment.
 #[derive(Clone, Default)]
@@ -90,6 +92,52 @@ async fn one_works_and_another_follows_it() {
     assert!(followed <= Duration::from_secs(6), "{followed:?}");
     drop(a.end);
     a.task.await.unwrap();
+}
+
+/// A lease may be much shorter than a call waits for its answer: what a leader writes is over before another can lead.
+#[tokio::test(start_paused = true)]
+async fn no_write_outlasts_the_right_to_it() {
+    let world = World::new(&["a"]).await;
+    world.until_reachable().await;
+    let member = world.fleet.get("a").unwrap();
+    let timing = Timing {
+        lease_duration: Duration::from_secs(5),
+        renew_deadline: Duration::from_secs(4),
+        retry_period: Duration::from_secs(1),
+    };
+    timing.check().unwrap();
+    let wire = world["a"].wire();
+    let leases: Api<Lease> = Api::namespaced(wire.link(), "kube-system");
+    let campaign = Campaign::new(leases, "role", "me", timing, world["a"].clock.clone());
+    let mut leadership = campaign.leadership();
+    tokio::spawn(campaign.run(std::future::pending()));
+    let led = leadership.wait_for(|now| now.fence.is_some()).await.unwrap().clone();
+    let fence = led.fence.unwrap();
+    let client = member.client().under(&fence);
+    let api = client.namespaced::<ConfigMap>("default");
+    let write = async |name: &str| {
+        let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+        let map = ConfigMap { metadata, ..ConfigMap::default() };
+        client.call(api.create(&Default::default(), &map)).await.map_err(|error| error.failure)
+    };
+    write("first").await.unwrap();
+
+    // Neither renewals nor writes are answered from here on.
+    wire.set(Mode::Silent);
+    world["a"].wire.set(Mode::Silent);
+    let until = fence.until();
+    let cut = write("cut").await.unwrap_err();
+    assert!(matches!(cut, Failure::Away(Away::NoAnswer(within)) if within <= timing.renew_deadline), "{cut}");
+    assert!(Instant::now() <= until && until <= fence.until(), "it ended late");
+    // And nothing is sent once the right is over, however well the member is.
+    world["a"].wire.set(Mode::Up);
+    tokio::time::sleep_until(fence.until()).await;
+    let late = write("late").await.unwrap_err();
+    assert!(matches!(late, Failure::Away(Away::NotLed)), "{late}");
+    assert!(!world["a"].has("late").await && world["a"].has("first").await);
+    // To look is always right.
+    world.until("it is read again", || member.is_reachable()).await;
+    client.call(api.get("first")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,6 +52,7 @@ impl Process {
         let task = tokio::spawn(async move {
             let mut changes = lead.changes();
             let leave = tokio::select! {
+                biased;
                 () = work.run() => Leave::ByCrash,
                 never = lead.run(work.formed()) => match never {},
                 () = async {
@@ -135,7 +136,8 @@ async fn federate(cluster: &Cluster, members: &[&str]) {
 }
 
 async fn secret(cluster: &Cluster) {
-    let metadata = ObjectMeta { name: Some("login".into()), ..ObjectMeta::default() };
+    let labels = Some([("koinon.dev/member-secret".to_owned(), "true".to_owned())].into());
+    let metadata = ObjectMeta { name: Some("login".into()), labels, ..ObjectMeta::default() };
     let string_data = Some([("token".to_owned(), "t".to_owned())].into());
     create(&cluster.client, NETWORK_NAMESPACE, &Secret { metadata, string_data, ..Secret::default() }).await;
 }
@@ -232,7 +234,8 @@ async fn a_supervisor_is_asked_for_its_members_too() {
     })
     .await;
     a.leave(Leave::ByCrash).await;
-    let rows = membership::list(&clusters["a"].client).await.unwrap();
+    let rows =
+        membership::list(&clusters["a"].client, koinon_apiserver::context::wall_clock()).await.unwrap();
     let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.leader.as_deref())).collect();
     assert_eq!(shown, [("a", Some("a")), ("b", Some("a")), ("c", Some("a"))]);
     assert_eq!(
@@ -363,7 +366,7 @@ async fn another_cluster_under_the_same_name_is_led_in_its_own_right() {
         Patch::Merge(serde_json::json!({"metadata": {"annotations": {"koinon.dev/cluster-uid": uid}}}))
     };
     let login: Secret = serde_json::from_value(
-        serde_json::json!({"metadata": {"name": "login-c"}, "stringData": {"token": "t"}}),
+        serde_json::json!({"metadata": {"name": "login-c", "labels": {"koinon.dev/member-secret": "true"}}, "stringData": {"token": "t"}}),
     )
     .unwrap();
     create(&a.client, NETWORK_NAMESPACE, &login).await;

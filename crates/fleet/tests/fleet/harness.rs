@@ -144,6 +144,8 @@ pub(crate) struct Cluster {
     pub(crate) wire: Wire,
     pub(crate) clock: Clock,
     router: Router,
+    /// The same for those who have to show who they are.
+    pub(crate) door: Router,
 }
 
 impl Cluster {
@@ -155,7 +157,13 @@ impl Cluster {
         let server = Server::open(Options::default(), &authority, context).await.unwrap();
         let router = server.trusted_router(User::new("system:admin", &["system:masters"]));
         let wire = Wire::to(&router);
-        Cluster { client: Client::new(router.clone(), "default"), wire, clock: Clock::new(now), router }
+        let client = Client::new(router.clone(), "default");
+        Cluster { client, wire, clock: Clock::new(now), router, door: server.router() }
+    }
+
+    /// The server itself.
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
     }
 
     /// The way that the fleet takes.

@@ -3,22 +3,18 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use koinon_api::membership::{Claimed, ClusterProfile, Federation, KOINON_NAMESPACE, MemberCluster, Phase};
 use koinon_apiserver::auth::kubeconfig::{Entry, Login, render};
 use koinon_apiserver::auth::pki::Authority;
-use koinon_apiserver::context::Context;
+use koinon_apiserver::context::{Context, wall_clock};
 use koinon_apiserver::serve::{Options, Server, listen};
 use koinon_fleet::membership::controller::{Controller, Kind};
 use koinon_fleet::membership::{Candidate, Joined, Left, Recruit, enlist, join, leave, list};
 use koinon_fleet::{Fleet, Metrics};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use tokio::net::TcpListener;
@@ -29,33 +25,10 @@ use crate::harness::id;
 
 /// A cluster that serves on a port of this machine.
 pub(crate) struct Served {
-    config: Config,
-    kubeconfig: String,
+    pub(crate) config: Config,
+    pub(crate) kubeconfig: String,
     pub(crate) client: Client,
     task: JoinHandle<()>,
-}
-
-/// A server that lets no token live longer than an hour, as those of some clouds.
-async fn cap(request: Request, next: Next) -> Response {
-    let is_token = request.uri().path().ends_with("/token");
-    let answer = next.run(request).await;
-    if !is_token {
-        return answer;
-    }
-    let (head, body) = answer.into_parts();
-    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    let mut made: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    made["spec"]["expirationSeconds"] = 3600.into();
-    let mut answer = Response::from_parts(head, axum::body::Body::from(made.to_string()));
-    answer.headers_mut().remove("content-length");
-    answer
-}
-
-async fn token_of(client: &Client) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), KOINON_NAMESPACE);
-    let request = TokenRequest::default();
-    let made = accounts.create_token_request("koinon-member", &Default::default(), &request).await.unwrap();
-    made.status.and_then(|status| status.token).unwrap()
 }
 
 impl Served {
@@ -63,11 +36,7 @@ impl Served {
         Served::with(|router| router).await
     }
 
-    async fn capping_tokens() -> Served {
-        Served::with(|router| router.layer(axum::middleware::from_fn(cap))).await
-    }
-
-    async fn with(change: impl FnOnce(Router) -> Router) -> Served {
+    pub(crate) async fn with(change: impl FnOnce(Router) -> Router) -> Served {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let context = Context::real();
@@ -92,7 +61,7 @@ impl Served {
         Served { client: Client::try_from(config.clone()).unwrap(), config, kubeconfig, task }
     }
 
-    fn candidate(&self) -> Candidate {
+    pub(crate) fn candidate(&self) -> Candidate {
         Candidate::new(self.config.clone()).unwrap()
     }
 
@@ -117,10 +86,13 @@ async fn joining_twice_changes_nothing_and_leaving_takes_all_back() {
     assert_eq!(joined(&federation, "a", &a).await, Ok(Joined::New));
     assert_eq!(joined(&federation, "b", &b).await, Ok(Joined::New));
     let before = secret(&federation, "member-a").await.unwrap();
+    assert_eq!(before.labels().get("koinon.dev/member-secret").map(String::as_str), Some("true"));
+    let server = before.data.as_ref().and_then(|data| data.get("server")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&server.0), a.config.cluster_url.to_string().trim_end_matches('/'));
     assert_eq!(joined(&federation, "a", &a).await, Ok(Joined::Already));
     assert_eq!(secret(&federation, "member-a").await.unwrap().resource_version(), before.resource_version());
 
-    let rows = list(&federation.client).await.unwrap();
+    let rows = list(&federation.client, wall_clock()).await.unwrap();
     let shown: Vec<_> =
         rows.iter().map(|row| (row.name.as_str(), row.phase, row.nodes, row.error.clone())).collect();
     assert_eq!(shown, [("a", Phase::Reachable, Some(0), None), ("b", Phase::Reachable, Some(0), None)]);
@@ -200,7 +172,7 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
         let error = attempt.unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
-    assert_eq!(list(&other.client).await.unwrap(), Vec::new());
+    assert_eq!(list(&other.client, wall_clock()).await.unwrap(), Vec::new());
 
     let gone = b.candidate();
     b.stop().await;
@@ -209,11 +181,11 @@ async fn who_cannot_join_is_told_why_in_one_sentence() {
 
     // A member that is away can be let go, and what stays behind in it is told.
     a.stop().await;
-    let rows = list(&federation.client).await.unwrap();
+    let rows = list(&federation.client, wall_clock()).await.unwrap();
     assert_eq!((rows[0].phase, rows[0].version.clone()), (Phase::Unreachable, None));
     let left = leave(&federation.client, "a").await.unwrap();
     assert!(matches!(&left, Left::Account(why) if why.contains("refused")), "{left:?}");
-    assert_eq!(list(&federation.client).await.unwrap(), Vec::new());
+    assert_eq!(list(&federation.client, wall_clock()).await.unwrap(), Vec::new());
 }
 
 #[tokio::test]
@@ -221,8 +193,7 @@ async fn members_by_hand_are_recognised_and_not_replaced() {
     let (federation, a, b) = (Served::start().await, Served::start().await, Served::start().await);
     joined(&federation, "first", &b).await.unwrap();
     let secrets: Api<Secret> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
-    let creds =
-        serde_json::json!({"metadata": {"name": "creds"}, "stringData": {"kubeconfig": a.kubeconfig}});
+    let creds = serde_json::json!({"metadata": {"name": "creds", "labels": {"koinon.dev/member-secret": "true"}}, "stringData": {"kubeconfig": a.kubeconfig}});
     secrets.create(&Default::default(), &serde_json::from_value(creds).unwrap()).await.unwrap();
     let api: Api<Federation> = Api::namespaced(federation.client.clone(), KOINON_NAMESPACE);
     let mut by_hand = api.get("federation").await.unwrap();
@@ -273,34 +244,6 @@ async fn a_leave_that_was_cut_off_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_member_whose_tokens_end_early_gives_one_that_does_not() {
-    let (federation, a) = (Served::start().await, Served::capping_tokens().await);
-    // As the token controller of a cluster does.
-    let (client, filled) = (a.client.clone(), a.client.clone());
-    let controller = tokio::spawn(async move {
-        let secrets: Api<Secret> = Api::namespaced(client, KOINON_NAMESPACE);
-        loop {
-            if let Ok(Some(_)) = secrets.get_opt("koinon-member-token").await {
-                let token = token_of(&filled).await;
-                let data = serde_json::json!({"stringData": {"token": token}});
-                secrets
-                    .patch("koinon-member-token", &PatchParams::default(), &Patch::Merge(data))
-                    .await
-                    .unwrap();
-                return token;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    });
-    let mut said = Vec::new();
-    let name = id("a");
-    join(&federation.client, &name, &a.candidate(), |step| said.push(step.to_owned())).await.unwrap();
-    assert!(said.iter().any(|step| step.contains("tokens end early")), "{said:?}");
-    let kept = secret(&federation, "member-a").await.unwrap().data.unwrap().remove("token").unwrap();
-    assert_eq!(String::from_utf8(kept.0).unwrap(), controller.await.unwrap());
-}
-
-#[tokio::test]
 async fn recruits_are_written_down_once_and_leave_when_they_are_none() {
     let (federation, a, b) = (Served::start().await, Served::start().await, Served::start().await);
     let recruit = |name: &str, served: &Served| Recruit {
@@ -315,12 +258,13 @@ async fn recruits_are_written_down_once_and_leave_when_they_are_none() {
     let first = api.get("federation").await.unwrap();
     enlist(&federation.client, &recruits).await.unwrap();
     assert_eq!(api.get("federation").await.unwrap(), first);
-    let rows = list(&federation.client).await.unwrap();
+    let rows = list(&federation.client, wall_clock()).await.unwrap();
     assert!(rows.len() == 2 && rows.iter().all(|row| row.phase == Phase::Reachable), "{rows:?}");
     let newcomer = Served::start().await;
     joined(&federation, "c", &newcomer).await.unwrap();
     enlist(&federation.client, &recruits[..1]).await.unwrap();
-    let names: Vec<_> = list(&federation.client).await.unwrap().into_iter().map(|row| row.name).collect();
+    let names: Vec<_> =
+        list(&federation.client, wall_clock()).await.unwrap().into_iter().map(|row| row.name).collect();
     assert_eq!(names, ["a", "c"], "who joined by itself stays");
 }
 

@@ -3,8 +3,12 @@
 mod electing;
 mod forming;
 mod harness;
+mod hostility;
 mod joining;
+mod letting_in;
+mod proxies;
 mod reaching;
 mod rejoining;
+mod renewing;
 mod schedules;
 mod watching;

@@ -38,7 +38,8 @@ async fn a_silent_member_costs_its_own_callers_a_while_and_then_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_do_not_get_to_know_who_is_there_have_failed_too() {
-    let thresholds = Thresholds { probe_every: Duration::from_secs(3600), ..Thresholds::default() };
+    let hour = Duration::from_secs(3600);
+    let thresholds = Thresholds { probe_every: hour, offline_after: 3 * hour, ..Thresholds::default() };
     let world = World::with(&["a"], Options { thresholds, ..Options::default() }).await;
     world.until_reachable().await;
     world["a"].wire.set(Mode::Silent);
@@ -193,4 +194,34 @@ async fn new_credentials_are_used_without_a_restart() {
     write(&world, "a", "x").await.unwrap();
     assert!(std::sync::Arc::ptr_eq(&before, &world.fleet.get("a").unwrap()));
     assert!(before.is_reachable(), "a change of credentials is no absence");
+}
+
+/// Counted from the last answer, whatever a probe waits for by itself, and whether connections break or nothing comes back.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_falls_silent_counts_as_away_when_its_time_is_up() {
+    let second = Duration::from_secs;
+    for mode in [Mode::Silent, Mode::Cut] {
+        for (probe_every, offline_after) in [(1, 4), (10, 30), (1, 2), (60, 30)] {
+            let thresholds = Thresholds {
+                probe_every: second(probe_every),
+                offline_after: second(offline_after),
+                ..Thresholds::default()
+            };
+            let world = World::with(&["a"], Options { thresholds, ..Options::default() }).await;
+            world.until_reachable().await;
+            // Past the first look, at which more is asked.
+            tokio::time::sleep(second(3 * probe_every)).await;
+            let member = world.fleet.get("a").unwrap();
+            let before = member.state().last_seen.unwrap();
+            let answered = || member.state().last_seen.unwrap() > before;
+            world.until("it answers once more", answered).await;
+            let last = Instant::now();
+            world["a"].wire.set(mode);
+            world.until("it counts as away", || member.state().phase == Phase::Unreachable).await;
+            let after = last.elapsed();
+            let most = second(offline_after) + Duration::from_millis(1100);
+            let least = second(offline_after) - Duration::from_millis(100);
+            assert!((least..=most).contains(&after), "{mode:?} {probe_every} {offline_after}: {after:?}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! Clusters, names and accounts that two want, members that are joined again, and what is told of them.
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -39,8 +38,8 @@ async fn leaving_takes_no_account_that_is_anothers() {
     assert_eq!(joined(&other, "x", &a).await, Ok(Joined::New));
     let left = leave(&one.client, "a").await.unwrap();
     assert_eq!(left, Left::Others("it belongs to another federation".into()));
-    assert_eq!(list(&one.client).await.unwrap(), Vec::new());
-    let rows = list(&other.client).await.unwrap();
+    assert_eq!(list(&one.client, koinon_apiserver::context::wall_clock()).await.unwrap(), Vec::new());
+    let rows = list(&other.client, koinon_apiserver::context::wall_clock()).await.unwrap();
     assert_eq!(rows[0].phase, Phase::Reachable, "{rows:?}");
     assert_eq!(leave(&other.client, "x").await.unwrap(), Left::Nothing);
     assert!(bindings.get_opt("koinon-member").await.unwrap().is_none());
@@ -50,14 +49,18 @@ async fn leaving_takes_no_account_that_is_anothers() {
 async fn members_tell_who_leads_them_and_when_they_were_seen() {
     let (federation, a) = (Served::start().await, Served::start().await);
     joined(&federation, "a", &a).await.unwrap();
-    assert_eq!(list(&federation.client).await.unwrap()[0].leader, None, "no role runs");
+    assert_eq!(
+        list(&federation.client, koinon_apiserver::context::wall_clock()).await.unwrap()[0].leader,
+        None,
+        "no role runs"
+    );
     let leases: Api<Lease> = Api::namespaced(federation.client.clone(), "kube-system");
     let lease = serde_json::json!({
         "metadata": {"name": "koinon-workloads"},
-        "spec": {"holderIdentity": "7_x", "leaseDurationSeconds": 30, "renewTime": MicroTime(Timestamp::now())},
+        "spec": {"holderIdentity": "7_x", "leaseDurationSeconds": 30, "renewTime": MicroTime(koinon_apiserver::context::wall_clock())},
     });
     leases.create(&Default::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
-    let row = list(&federation.client).await.unwrap().remove(0);
+    let row = list(&federation.client, koinon_apiserver::context::wall_clock()).await.unwrap().remove(0);
     assert_eq!((row.leader.as_deref(), row.last_seen), (Some("7_x"), None));
     let away = serde_json::json!({
         "clusterID": "a", "status": "Unreachable", "isLeader": false,
@@ -65,7 +68,7 @@ async fn members_tell_who_leads_them_and_when_they_were_seen() {
     });
     note(&federation, away).await;
     a.stop().await;
-    let row = list(&federation.client).await.unwrap().remove(0);
+    let row = list(&federation.client, koinon_apiserver::context::wall_clock()).await.unwrap().remove(0);
     assert_eq!(row.last_seen, Some("2026-01-01T00:00:30Z".parse().unwrap()));
 }
 
@@ -79,7 +82,7 @@ async fn of_two_who_let_the_same_cluster_in_at_once_one_wins() {
         both => panic!("{both:?}"),
     };
     assert_eq!(*told, format!("this cluster is a member already, under the name {winner}"));
-    let rows = list(&federation.client).await.unwrap();
+    let rows = list(&federation.client, koinon_apiserver::context::wall_clock()).await.unwrap();
     let shown: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.phase)).collect();
     assert_eq!(shown, [(winner, Phase::Reachable)]);
     assert!(secret(&federation, &format!("member-{loser}")).await.is_none());

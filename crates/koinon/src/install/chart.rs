@@ -7,7 +7,7 @@ use flate2::{Compression, GzBuilder};
 use koinon_api::rights;
 use serde_json::{Value, json};
 
-use super::{Install, Role, Side, crds, rbac, yaml};
+use super::{Install, READER, Role, Side, crds, rbac, yaml};
 
 /// What is written by hand of a role.
 struct Parts {
@@ -66,12 +66,13 @@ fn files(install: &Install) -> anyhow::Result<BTreeMap<String, String>> {
     add("values.yaml", values(install, &roles));
     add("templates/_role.tpl", include_str!("../../../../deploy/chart/templates/_role.tpl").to_owned());
     add("templates/NOTES.txt", notes(&roles));
+    let (mut readers, mut at_home) = (Vec::new(), Vec::new());
     let mut homes: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for role in roles {
         let parts = parts(role);
         let name = parts.name;
         add(&format!("templates/{name}.yaml"), parts.template.to_owned());
-        let (spaces, rights): (Vec<Value>, Vec<Value>) =
+        let (spaces, mut rights): (Vec<Value>, Vec<Value>) =
             rbac(role, false, &install.sync)?.into_iter().partition(|object| object["kind"] == "Namespace");
         for space in spaces {
             homes
@@ -82,6 +83,9 @@ fn files(install: &Install) -> anyhow::Result<BTreeMap<String, String>> {
         if !parts.at_home {
             continue;
         }
+        // One for all roles: what is there twice no release can be made of.
+        readers.extend(rights.extract_if(.., |object| object["metadata"]["name"] == READER));
+        at_home.push(format!(" .Values.{name}.enabled"));
         add(&format!("templates/{name}-rbac.yaml"), only_if(&format!(".Values.{name}.enabled"), &rights)?);
         if role == Role::Network {
             let both = "and .Values.network.enabled .Values.network.webhook";
@@ -92,6 +96,10 @@ fn files(install: &Install) -> anyhow::Result<BTreeMap<String, String>> {
         if !crds.is_empty() {
             add(&format!("crds/{name}.yaml"), yaml(&crds)?);
         }
+    }
+    readers.dedup();
+    if !readers.is_empty() {
+        add("templates/metrics-reader.yaml", only_if(&format!("or{}", at_home.concat()), &readers)?);
     }
     add("templates/namespaces.yaml", namespaces(&homes)?);
     Ok(files)
@@ -134,10 +142,22 @@ fn namespaces(homes: &BTreeMap<String, BTreeSet<&str>>) -> anyhow::Result<String
         let mut object = rights::namespace(space);
         object["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
         let any = roles.iter().map(|role| format!(" .Values.{role}.enabled")).collect::<String>();
-        text.push_str(&only_if(&format!("and .Values.createNamespaces (or{any})"), &[object])?);
+        let plain = only_if(&format!("and .Values.createNamespaces (or{any})"), &[object])?;
+        // What a namespace may run is a value, so its labels are a template, in lines of their own.
+        text.push_str(&plain.replace("\nmetadata:\n", &format!("\nmetadata:\n{LABELS}")));
     }
     Ok(text)
 }
+
+/// Pod Security admission, by the modes that it has.
+const LABELS: &str = "\
+{{- with .Values.podSecurity }}
+  labels:
+    pod-security.kubernetes.io/enforce: {{ . }}
+    pod-security.kubernetes.io/audit: {{ . }}
+    pod-security.kubernetes.io/warn: {{ . }}
+{{- end }}
+";
 
 /// Objects that are there only under a condition; they are no templates themselves.
 fn only_if(condition: &str, objects: &[Value]) -> anyhow::Result<String> {

@@ -7,8 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
+use koinon_api::rights::{self, Account, rule};
 use koinon_sync::manifests::{self, Grant};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// The ClusterRole of those who read the metrics of any role.
+const READER: &str = "koinon-metrics-reader";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Install {
@@ -25,7 +29,7 @@ pub(crate) struct Install {
 }
 
 /// What the rights of the `sync` role depend on.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sync")]
 struct Sync {
     /// For the robot's own cluster, or for the cloud
@@ -37,9 +41,17 @@ struct Sync {
     /// The CRDs that are synced, as YAML or JSON
     #[arg(long, value_name = "FILE")]
     crds: Option<PathBuf>,
-    /// In the cloud: also an admission policy that binds each robot to its own objects
-    #[arg(long)]
+    /// In the cloud: the admission policy that binds each robot to its own objects; false only for a cloud without
+    /// ValidatingAdmissionPolicies, where one robot can then write another's objects
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
     admission: bool,
+}
+
+impl Default for Sync {
+    fn default() -> Self {
+        Sync { side: Side::default(), robot_name: None, crds: None, admission: true }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, clap::ValueEnum)]
@@ -77,7 +89,9 @@ impl Sync {
                 None => vec![document],
             };
             for crd in items {
-                grants.extend(Grant::of(&crd).with_context(|| format!("{}", crd["metadata"]["name"]))?);
+                let name = crd["metadata"]["name"].as_str().unwrap_or("without a name");
+                let grant = Grant::of(&crd);
+                grants.extend(grant.with_context(|| format!("the CRD {name} in {}", file.display()))?);
             }
         }
         Ok(grants)
@@ -88,7 +102,7 @@ impl Sync {
 enum What {
     /// The definitions of custom resources
     Crds,
-    /// Service accounts, roles and bindings
+    /// Service accounts, roles and bindings; for workloads also the policy that warns of kinds that are not carried
     Rbac,
     /// A Helm chart that runs roles, with both of the above: an archive
     Chart,
@@ -100,6 +114,18 @@ enum Role {
     Network,
     Sync,
     Workloads,
+}
+
+impl Role {
+    /// As `koinon run` is told.
+    fn name(self) -> &'static str {
+        match self {
+            Role::Config => "config",
+            Role::Network => "network",
+            Role::Sync => "sync",
+            Role::Workloads => "workloads",
+        }
+    }
 }
 
 /// Prints YAML for `kubectl apply -f -`, or a chart for `helm install`.
@@ -154,12 +180,41 @@ fn crds(role: Role) -> Vec<Value> {
 }
 
 fn rbac(role: Role, webhook: bool, sync: &Sync) -> anyhow::Result<Vec<Value>> {
+    let mut all = rights_of(role, webhook, sync)?;
+    // In the cloud no role runs whose metrics could be read.
+    let account = all.iter().find(|object| {
+        object["kind"] == "ServiceAccount" && object["metadata"]["name"] == format!("koinon-{}", role.name())
+    });
+    if let Some(account) = account.cloned() {
+        let part = |key: &str| account["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (part("namespace"), part("name"));
+        all.extend(metrics_rbac(Account { namespace: &namespace, name: &name }));
+    }
+    Ok(all)
+}
+
+/// What a role needs to find out who reads its metrics, and the role that lets somebody do so.
+pub(crate) fn metrics_rbac(account: Account<'_>) -> Vec<Value> {
+    let reviews = [
+        rule(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
+        rule(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
+    ];
+    let readers = json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]});
+    let name = format!("{}-metrics", account.name);
+    vec![
+        rights::role(&name, None, &reviews),
+        account.bind(&name, None, &name),
+        rights::role(READER, None, &[readers]),
+    ]
+}
+
+fn rights_of(role: Role, webhook: bool, sync: &Sync) -> anyhow::Result<Vec<Value>> {
     Ok(match role {
         Role::Config => koinon_config::rbac(),
         Role::Network if webhook => [koinon_network::rbac(), koinon_network::webhook_rbac()].concat(),
         Role::Network => koinon_network::rbac(),
         Role::Sync => sync.rbac()?,
-        Role::Workloads => koinon_workloads::rbac(webhook),
+        Role::Workloads => [koinon_workloads::rbac(webhook), koinon_workloads::warnings()].concat(),
     })
 }
 
@@ -177,6 +232,8 @@ fn yaml(objects: &[Value]) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -195,6 +252,75 @@ mod tests {
             let wanted = objects(&Install { what, role: Some(role), webhook: true, sync }).unwrap();
             let read: Vec<Value> = serde_saphyr::from_multiple(&yaml(&wanted).unwrap()).unwrap();
             assert_eq!(read, wanted);
+        }
+    }
+
+    #[test]
+    fn in_kube_system_a_role_may_touch_its_own_lease_and_nothing_else() {
+        for (role, lease) in [
+            (Role::Config, "koinon-config"),
+            (Role::Network, "koinon-network"),
+            (Role::Sync, "koinon-sync"),
+            (Role::Workloads, "koinon-workloads"),
+        ] {
+            let all = rbac(role, true, &Sync::default()).unwrap();
+            let there = |object: &&Value| {
+                object["kind"] == "Role" && object["metadata"]["namespace"] == "kube-system"
+            };
+            let rules: Vec<&Value> =
+                all.iter().filter(there).flat_map(|role| role["rules"].as_array().unwrap()).collect();
+            assert!(!rules.is_empty(), "{role:?}");
+            for rule in rules {
+                assert_eq!(rule["resources"], json!(["leases"]), "{role:?}");
+                // Of a creation the name is not known when RBAC is asked.
+                let is_named = rule["resourceNames"] == json!([lease]);
+                assert!(is_named || rule["verbs"] == json!(["create"]), "{role:?}: {rule}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_syncer_changes_the_definitions_of_what_it_syncs_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let crds = folder.path().join("crds.json");
+        let synced = json!({
+            "metadata": {"name": "toys.play.io", "annotations": {"cr-syncer.cloudrobotics.com/spec-source": "cloud"}},
+            "spec": {"group": "play.io", "names": {"plural": "toys"}, "versions": [{"name": "v1"}]},
+        });
+        let mut other = synced.clone();
+        other["metadata"] = json!({"name": "others.play.io"});
+        std::fs::write(&crds, json!({"kind": "List", "items": [synced, other]}).to_string()).unwrap();
+        let changed = |sync: Sync| {
+            let all = sync.rbac().unwrap();
+            let rules = all.iter().flat_map(|object| object["rules"].as_array().cloned().unwrap_or_default());
+            let about = |rule: &Value| {
+                rule["resources"] == json!(["customresourcedefinitions"])
+                    && rule["verbs"].as_array().unwrap().contains(&json!("patch"))
+            };
+            rules.filter(about).map(|rule| rule["resourceNames"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(changed(Sync { crds: Some(crds), ..Sync::default() }), [json!(["toys.play.io"])]);
+        assert_eq!(changed(Sync::default()), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn robots_are_kept_apart_unless_it_is_asked_otherwise() {
+        use clap::Parser as _;
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            install: Install,
+        }
+        for (flags, expected) in [
+            (&[][..], true),
+            (&["--admission", "--webhook"], true),
+            (&["--admission=true"], true),
+            (&["--admission=false"], false),
+        ] {
+            let asked = ["install", "rbac", "--role", "sync", "--side", "cloud"].iter().chain(flags);
+            let all = objects(&Command::parse_from(asked).install).unwrap();
+            let is_policy = |object: &Value| object["kind"] == "ValidatingAdmissionPolicy";
+            assert_eq!(all.iter().any(is_policy), expected, "{flags:?}");
         }
     }
 

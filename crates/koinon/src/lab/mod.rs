@@ -42,13 +42,19 @@ async fn ask(folder: &Path, order: &Order) -> anyhow::Result<Answer> {
     };
     // The other side knows its folder by its full path.
     let folder = std::fs::canonicalize(folder).with_context(nobody)?;
-    let mut stream = UnixStream::connect(words::socket(&folder)).await.with_context(nobody)?;
+    let mut stream = UnixStream::connect(words::socket(&folder)?).await.with_context(nobody)?;
     let mut line = serde_json::to_string(order)?;
     line.push('\n');
-    stream.write_all(line.as_bytes()).await?;
+    let ended = || {
+        format!(
+            "the `koinon up` with the data folder {} ended before it answered: start it again",
+            folder.display()
+        )
+    };
+    stream.write_all(line.as_bytes()).await.with_context(ended)?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).await?;
-    serde_json::from_str(&answer).context("`koinon up` ended before it answered")
+    BufReader::new(stream).read_line(&mut answer).await.with_context(ended)?;
+    serde_json::from_str(&answer).with_context(ended)
 }
 
 /// Names for a sentence; of many only the first.

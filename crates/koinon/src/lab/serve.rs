@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::words::{Answer, Order};
+use crate::folder;
 use crate::site::Site;
 
 /// Listens for orders; the socket goes when this is dropped.
@@ -18,9 +19,13 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Opens the socket. The data folder is ours alone, so one that is left there is of a process that ended.
+    /// Opens the socket. Its folder is ours alone, so one that is left there is of a process that ended.
     pub(crate) fn open(path: PathBuf, members: Vec<Arc<Site>>) -> anyhow::Result<Bench> {
         use std::os::unix::fs::PermissionsExt as _;
+        if let Some(home) = path.parent() {
+            folder::private(home)?;
+            folder::own(home)?;
+        }
         let _ = std::fs::remove_file(&path);
         let listener =
             UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;

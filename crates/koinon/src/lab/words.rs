@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
+
+use crate::folder;
 
 /// Something to do to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,15 +32,44 @@ pub(crate) enum Answer {
 const LONGEST: usize = 100;
 
 /// Where a running `up` with this data folder listens.
-pub(crate) fn socket(folder: &Path) -> PathBuf {
+pub(crate) fn socket(folder: &Path) -> anyhow::Result<PathBuf> {
+    place(folder, || folder::default("lab"))
+}
+
+/// In the data folder; where its path is too long for a socket, in a folder that is the user's own, under a name that
+/// follows from the path. Never where other users could have put another.
+fn place(folder: &Path, own: impl FnOnce() -> anyhow::Result<PathBuf>) -> anyhow::Result<PathBuf> {
+    let fits = |path: &Path| path.as_os_str().len() <= LONGEST;
     let plain = folder.join("lab.sock");
-    if plain.as_os_str().len() <= LONGEST {
-        return plain;
+    if fits(&plain) {
+        return Ok(plain);
     }
-    // Too long for a socket: a name in the folder for temporary files that follows from the path.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in plain.as_os_str().as_encoded_bytes() {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    std::env::temp_dir().join(format!("koinon-lab-{hash:016x}.sock"))
+    let other = own()?.join(format!("{hash:016x}.sock"));
+    if !fits(&other) {
+        bail!(
+            "the path of the data folder {} is too long for a socket in it: choose a shorter one with --data",
+            folder.display()
+        );
+    }
+    Ok(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_in_a_folder_of_the_users_own() {
+        let own = || Ok(PathBuf::from("/home/jane/.local/share/koinon/lab"));
+        assert_eq!(place(Path::new("/data"), own).unwrap(), Path::new("/data/lab.sock"));
+        let long = |end: &str| PathBuf::from(format!("/{}/{end}", "x".repeat(200)));
+        let [one, other] = ["a", "b"].map(|end| place(&long(end), own).unwrap());
+        assert!(one.starts_with("/home/jane/.local/share/koinon/lab") && one != other, "{one:?} {other:?}");
+        let told = place(&long("a"), || Ok(long("home"))).unwrap_err().to_string();
+        assert!(told.contains("--data"), "{told}");
+    }
 }

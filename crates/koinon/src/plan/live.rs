@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use koinon_api::preferences::Preferences;
 use koinon_fleet::Phase;
@@ -18,10 +17,10 @@ use crate::status::{Kind, Named, get};
 pub(super) async fn run(workload: &Named, args: &args::Plan) -> anyhow::Result<String> {
     let what_if = what_if(args)?;
     let client = client(&args.federation).await?;
-    let rows = membership::list(&client).await?;
+    let rows = membership::list(&client, koinon_context::wall_clock()).await?;
     let members: BTreeMap<String, bool> =
         rows.into_iter().map(|row| (row.name, row.phase != Phase::Unreachable)).collect();
-    let (namespace, name, now) = (&args.namespace, &workload.name, Timestamp::now());
+    let (namespace, name, now) = (&args.namespace, &workload.name, koinon_context::wall_clock());
     let seen = match workload.kind {
         Kind::Deployment => {
             let live: Deployment = get(&client, namespace, name).await?;

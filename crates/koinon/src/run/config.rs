@@ -1,15 +1,13 @@
 //! `koinon run config`: AMKO's configuration, from the cluster that leads to all that follow.
 
-use std::time::Duration;
-
-use koinon_apiserver::context::Context;
 use koinon_config::{Config, Lead, Metrics, Options, by_kubeconfig};
+use koinon_context::Context;
 use koinon_control::Clock;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use super::{Common, Health, Monitor, Turn};
-use crate::flags::some_time;
+use crate::flags::{Time, some_time};
 use crate::host::Ending;
 
 /// Replicas of this role contend for this Lease.
@@ -20,18 +18,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,
     /// How often every cluster is looked at even if nothing seems to happen
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
-    probe_every: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Options::default().probe_every), value_parser = some_time)]
+    probe_every: Time,
     /// A call to a cluster that takes longer has failed
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
-    call_timeout: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Options::default().deadline), value_parser = some_time)]
+    call_timeout: Time,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let election = &args.common.election;
     let options = Options {
-        deadline: args.call_timeout,
-        probe_every: args.probe_every,
+        deadline: args.call_timeout.0,
+        probe_every: args.probe_every.0,
         lease_duration: election.timing()?.lease_duration,
     };
     let client = args.common.cluster.client().await?;
@@ -53,7 +51,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Lead::No => Err("this cluster does not lead".into()),
         Lead::Undecided => Err("whether this cluster leads is not known yet".into()),
     });
-    let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let _monitor = Monitor::open(args.common.metrics, health, registry, client.clone()).await?;
     let end = Ending::new()?;
     println!("ready: configuration is federated from this cluster while it leads, until Ctrl-C");
     let context = Context::real();

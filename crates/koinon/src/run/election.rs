@@ -1,18 +1,18 @@
 //! One of several replicas of a role works at a time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use koinon_api::names::LEASE_NAMESPACE;
-use koinon_apiserver::context::Context;
+use koinon_context::Context;
 use koinon_control::Clock;
+use koinon_control::client::urgent;
 use koinon_fleet::election::campaign::identity;
 use koinon_fleet::election::{Campaign, Timing, while_leading};
 use kube::{Api, Client};
 use tokio::sync::watch;
 
-use crate::flags::{BadUsage, some_time};
+use crate::flags::{BadUsage, Time, some_time};
 use crate::host::Ending;
 
 /// How replicas take turns.
@@ -20,23 +20,23 @@ use crate::host::Ending;
 #[command(next_help_heading = "Election among replicas")]
 pub(crate) struct Election {
     /// A lease that was not renewed for so long may be taken
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = some_time)]
-    lease_duration: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Timing::default().lease_duration), value_parser = some_time)]
+    lease_duration: Time,
     /// Who could not renew for so long leads no more
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = some_time)]
-    renew_deadline: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Timing::default().renew_deadline), value_parser = some_time)]
+    renew_deadline: Time,
     /// Between two attempts to take or renew the lease
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = some_time)]
-    retry_period: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Timing::default().retry_period), value_parser = some_time)]
+    retry_period: Time,
 }
 
 impl Election {
     /// The times, if they fit together.
     pub(crate) fn timing(&self) -> Result<Timing, BadUsage> {
         let timing = Timing {
-            lease_duration: self.lease_duration,
-            renew_deadline: self.renew_deadline,
-            retry_period: self.retry_period,
+            lease_duration: self.lease_duration.0,
+            renew_deadline: self.renew_deadline.0,
+            retry_period: self.retry_period.0,
         };
         timing.check().map_err(BadUsage)?;
         Ok(timing)
@@ -58,7 +58,7 @@ impl Election {
         let context = Context::real();
         let me = identity(&std::process::id().to_string(), &context.uid());
         let clock = Clock::new(move || context.now());
-        let leases: Api<Lease> = Api::namespaced(client, LEASE_NAMESPACE);
+        let leases: Api<Lease> = Api::namespaced(urgent(client), LEASE_NAMESPACE);
         let campaign = Campaign::new(leases, lease, &me, self.timing()?, clock);
         let over = async {
             end.asked().await;

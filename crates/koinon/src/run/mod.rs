@@ -6,6 +6,7 @@ mod config;
 mod election;
 mod monitor;
 mod network;
+mod readers;
 mod sync;
 mod webhook;
 pub(crate) mod workloads;
@@ -14,14 +15,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use futures::FutureExt as _;
+use koinon_control::client::renewing;
 use kube::{Client, Config};
 
 pub(crate) use self::election::{Election, Turn};
 pub(crate) use self::monitor::{Health, Monitor};
 pub(crate) use self::network::{PolicyFlags, ServiceFlags};
 pub(crate) use self::sync::Pace;
+use crate::access::Access;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
@@ -42,13 +44,15 @@ enum Role {
 }
 
 impl Run {
-    pub(crate) fn log_format(&self) -> LogFormat {
-        match &self.role {
-            Role::Workloads(args) => args.common.log_format,
-            Role::Config(args) => args.common.log_format,
-            Role::Network(args) => args.common.log_format,
-            Role::Sync(args) => args.common.log_format,
-        }
+    /// How lines of the log look, and from which level on there are any.
+    pub(crate) fn log(&self) -> (LogFormat, LogLevel) {
+        let common = match &self.role {
+            Role::Workloads(args) => &args.common,
+            Role::Config(args) => &args.common,
+            Role::Network(args) => &args.common,
+            Role::Sync(args) => &args.common,
+        };
+        (common.log_format, common.log_level)
     }
 }
 
@@ -66,18 +70,21 @@ pub(crate) async fn run(run: Run) -> anyhow::Result<()> {
 pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) cluster: Cluster,
-    /// Serve /metrics, /healthz and /readyz on this address
+    /// Serve /healthz, /readyz and /metrics on this address; from other machines /metrics needs a token that may read it
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<SocketAddr>,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+    /// What is logged; RUST_LOG says it for parts, as in `warn,koinon_fleet=debug`
+    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
+    pub(crate) log_level: LogLevel,
     #[command(flatten)]
     pub(crate) election: Election,
 }
 
 /// The cluster that a role runs beside.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Cluster {
     /// The kubeconfig of the cluster [default: the cluster this runs in, else that of kubectl]
     #[arg(long, value_name = "FILE")]
@@ -93,39 +100,60 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// A connection on which nothing came for so long is dead: longer than a watch lasts, of which nothing may be heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    /// What an operator wants to know: leads, members, placements, rollouts, deletions, credentials
+    Info,
+    /// Every write, too
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+/// An answer of which nothing came for so long is given up: longer than a watch lasts, of which nothing may be heard.
 const SILENCE: Duration = Duration::from_secs(300);
 
 impl Cluster {
-    /// How to reach the cluster. kube's own retries are off: they hide a lost cluster for minutes.
-    pub(crate) async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let mut config = match &self.kubeconfig {
-            Some(file) => {
-                let kubeconfig = Kubeconfig::read_from(file)
-                    .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-                Config::from_custom_kubeconfig(kubeconfig, &options)
-                    .await
-                    .with_context(|| format!("the kubeconfig {} cannot be used", file.display()))?
-            }
-            None if self.context.is_some() => Config::from_kubeconfig(&options)
-                .await
-                .context("kubectl's kubeconfig cannot be used: name one with --kubeconfig")?,
-            None => match Config::incluster() {
-                Ok(config) => config,
-                Err(_) => Config::infer()
-                    .await
-                    .context("this runs in no cluster and finds no kubeconfig: name one with --kubeconfig")?,
-            },
+    /// How to reach the cluster.
+    pub(crate) async fn access(&self) -> anyhow::Result<Access> {
+        let (file, context) = (self.kubeconfig.as_deref(), self.context.as_deref());
+        let mut access = match Access::of_pod().filter(|_| file.is_none() && context.is_none()) {
+            Some(access) => access?,
+            None => Access::of_kubeconfig(file, context).await?,
         };
-        config.default_retry = false;
         // A list that is never answered would else be waited for for ever; a watch that is quiet ends by itself before.
-        config.read_timeout = Some(SILENCE);
-        config.reset_reader_on_write = true;
-        Ok(config)
+        access.config.read_timeout = Some(SILENCE);
+        Ok(access)
     }
 
+    pub(crate) async fn config(&self) -> anyhow::Result<Config> {
+        Ok(self.access().await?.config)
+    }
+
+    /// A client that reads its kubeconfig again when the server does not know us any more. The log tells when the cluster is lost
+    /// and when it is back.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        Client::try_from(self.config().await?).context("the kubeconfig cannot be used")
+        let (client, cluster) = (self.access().await?.client()?, self.clone());
+        Ok(renewing(client, move || {
+            let cluster = cluster.clone();
+            async move {
+                let access = cluster.access().await;
+                access.and_then(Access::client).map_err(|error| format!("{error:#}"))
+            }
+            .boxed()
+        }))
     }
 }

@@ -1,12 +1,10 @@
 //! `koinon run network`: formation, elections, Services and policies over clusters, beside one of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::Context as _;
 use jiff::SignedDuration;
 use koinon_api::membership::NETWORK_NAMESPACE;
-use koinon_apiserver::context::Context;
+use koinon_context::Context;
 use koinon_control::{Clock, permission};
 use koinon_fleet::membership::admission::{self, Doorkeeper};
 use koinon_fleet::membership::controller::Kind;
@@ -14,14 +12,13 @@ use koinon_fleet::membership::{Formation, Part};
 use koinon_network::policies::{self, Policies};
 use koinon_network::services::{self, Locality, Prefer, Services, Stale, Stance};
 use koinon_network::{Network, Options};
-use kube::Client;
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use super::webhook::{Subject, Webhook, WebhookFlags};
 use super::{Common, Health as Readiness, Monitor, Turn};
-use crate::flags::{Health, duration};
+use crate::flags::{Health, Time, time};
 use crate::host::Ending;
 
 /// Replicas of this role contend for this Lease. Who leads which cluster is decided elsewhere, in each of them.
@@ -46,11 +43,11 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Federated Services")]
 pub(crate) struct ServiceFlags {
     /// What becomes of endpoints of a cluster that cannot be reached
-    #[arg(long, value_enum, default_value_t = WhenStale::Keep)]
+    #[arg(long, value_enum, default_value_t = Stale::default().stance.into())]
     stale: WhenStale,
     /// With drain and drop: how long they are kept before
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
-    stale_after: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Stale::default().after.unsigned_abs()), value_parser = time)]
+    stale_after: Time,
     /// Where no endpoint of a cluster's own member is ready, use those of other clusters
     #[arg(long)]
     local_failover: bool,
@@ -61,7 +58,7 @@ pub(crate) struct ServiceFlags {
     #[arg(long, value_name = "DOMAIN")]
     dns_suffix: Option<String>,
     /// By which of their addresses virtual machines are reached; by the others if they have none of these
-    #[arg(long, value_enum, default_value_t = Addresses::External)]
+    #[arg(long, value_enum, default_value_t = Prefer::default().into())]
     machine_addresses: Addresses,
 }
 
@@ -70,13 +67,13 @@ pub(crate) struct ServiceFlags {
 #[command(next_help_heading = "Federated policies")]
 pub(crate) struct PolicyFlags {
     /// A cluster that is not listed any more for so long has left: what was removed is not remembered for it
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    left_after: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(policies::Options::default().left_after), value_parser = time)]
+    left_after: Time,
 }
 
 impl PolicyFlags {
     pub(crate) fn options(&self) -> policies::Options {
-        policies::Options { left_after: self.left_after }
+        policies::Options { left_after: self.left_after.0 }
     }
 }
 
@@ -98,6 +95,25 @@ enum WhenStale {
     Drop,
 }
 
+impl From<Stance> for WhenStale {
+    fn from(stance: Stance) -> WhenStale {
+        match stance {
+            Stance::Keep => WhenStale::Keep,
+            Stance::Drain => WhenStale::Drain,
+            Stance::Drop => WhenStale::Drop,
+        }
+    }
+}
+
+impl From<Prefer> for Addresses {
+    fn from(prefer: Prefer) -> Addresses {
+        match prefer {
+            Prefer::External => Addresses::External,
+            Prefer::Internal => Addresses::Internal,
+        }
+    }
+}
+
 impl ServiceFlags {
     pub(crate) fn options(&self) -> services::Options {
         let stance = match self.stale {
@@ -105,7 +121,7 @@ impl ServiceFlags {
             WhenStale::Drain => Stance::Drain,
             WhenStale::Drop => Stance::Drop,
         };
-        let after = SignedDuration::try_from(self.stale_after).unwrap_or(SignedDuration::MAX);
+        let after = SignedDuration::try_from(self.stale_after.0).unwrap_or(SignedDuration::MAX);
         let mut options = services::Options {
             stale: Stale { stance, after },
             locality: if self.local_failover { Locality::Failover } else { Locality::Strict },
@@ -125,9 +141,8 @@ impl ServiceFlags {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let timing = args.common.election.timing()?;
-    let config = args.common.cluster.config().await?;
-    let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let server = args.common.cluster.config().await?.cluster_url.to_string();
+    let client = args.common.cluster.client().await?;
     let client = permission::telling(client, "this one");
     let (mut registry, health) = (Registry::default(), Readiness::default());
     let (of_members, of_services) = (koinon_fleet::Metrics::default(), services::Metrics::default());
@@ -152,7 +167,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             },
         }
     });
-    let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let _monitor = Monitor::open(args.common.metrics, health, registry, client.clone()).await?;
     let context = Context::real();
     let now = context.clone();
     let clock = Clock::new(move || now.now());
@@ -166,7 +181,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let webhook = args.webhook.open(&server, subject, clock.clone(), of_webhook).await?;
     let end = Ending::new()?;
-    println!("ready: the network of the cluster at {server} is looked after, until Ctrl-C");
+    println!("ready: network controller running beside {server}, until Ctrl-C");
     let options = Options {
         fleet: koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() },
         timing,

@@ -1,17 +1,14 @@
 //! `koinon run sync`: custom resources, between the cloud and one robot.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures::FutureExt as _;
-use koinon_apiserver::context::Context;
+use koinon_context::Context;
 use koinon_control::Clock;
 use koinon_sync::{Access, BadName, Handle, Options, Sync};
 use prometheus_client::registry::Registry;
 
 use super::{Cluster, Common, Health, Monitor, Turn};
-use crate::flags::some_time;
+use crate::flags::{Time, some_time};
 use crate::host::Ending;
 
 /// Replicas of this role contend for this Lease, beside the robot.
@@ -42,18 +39,18 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Sync of custom resources")]
 pub(crate) struct Pace {
     /// How often both sides are listed again and compared
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time)]
-    resync: Duration,
+    #[arg(long, value_name = "TIME", default_value_t = Time(Options::default().resync), value_parser = some_time)]
+    resync: Time,
     /// Of a CRD's copies, so many may be deleted at once without confirmation; ten always may
-    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = percent)]
-    max_delete: u8,
+    #[arg(long, value_name = "PERCENT", default_value_t = Percent(Options::default().max_delete), value_parser = percent)]
+    max_delete: Percent,
 }
 
 impl Pace {
     /// For the robot of this name.
     pub(crate) fn options(&self, robot: &str) -> Options {
         let robot = robot.to_owned();
-        Options { robot, resync: self.resync, max_delete: self.max_delete, ..Options::default() }
+        Options { robot, resync: self.resync.0, max_delete: self.max_delete.0, ..Options::default() }
     }
 }
 
@@ -78,9 +75,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     health.require_of_leader(move || {
         if ours.is_ours() { Ok(()) } else { Err("it is not this replica's turn to sync".into()) }
     });
-    let _monitor = Monitor::open(common.metrics, health, registry).await?;
+    // The board tells when one of the two is lost.
+    let (cloud, robot) = (Access::new(cloud.client().await?), Access::new(robot.client().await?));
+    let _monitor = Monitor::open(common.metrics, health, registry, robot.client()).await?;
     let end = Ending::new()?;
-    let (cloud, robot) = (access(cloud).await?, access(robot).await?);
     let context = Context::real();
     let clock = Clock::new(move || context.now());
     let make = || Sync::new(options.clone(), cloud.clone(), robot.clone(), clock.clone());
@@ -100,24 +98,24 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         .await
 }
 
-/// Access that reads its kubeconfig again when the server does not know us any more.
-async fn access(cluster: Cluster) -> anyhow::Result<Access> {
-    let client = cluster.client().await?;
-    let cluster = Arc::new(cluster);
-    Ok(Access::renewable(client, move || {
-        let cluster = cluster.clone();
-        async move { cluster.client().await.map_err(|error| format!("{error:#}")) }.boxed()
-    }))
-}
-
 fn robot_name(text: &str) -> Result<String, BadName> {
     koinon_sync::check_name(text).map(|()| text.to_owned())
 }
 
-fn percent(text: &str) -> Result<u8, String> {
+/// A share of a hundred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Percent(u8);
+
+impl std::fmt::Display for Percent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
+fn percent(text: &str) -> Result<Percent, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let percent = number.parse().ok().filter(|percent| *percent <= 100);
-    percent.ok_or_else(|| "give a share between 0% and 100%".into())
+    percent.map(Percent).ok_or_else(|| "give a share between 0% and 100%".into())
 }
 
 #[cfg(test)]
@@ -126,8 +124,8 @@ mod tests {
 
     #[test]
     fn shares_are_percentages() {
-        assert_eq!(percent("50%"), Ok(50));
-        assert_eq!(percent("7"), Ok(7));
+        assert_eq!(percent("50%"), Ok(Percent(50)));
+        assert_eq!(percent("7"), Ok(Percent(7)));
         for wrong in ["101%", "-1", "half", "", "%"] {
             assert!(percent(wrong).is_err(), "{wrong}");
         }

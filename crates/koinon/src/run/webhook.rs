@@ -93,6 +93,7 @@ impl Webhook {
             let mut registrar =
                 Registrar::new(client, &webhook.registration, &webhook.certificates, &webhook.metrics);
             tokio::select! {
+                biased;
                 () = work => {}
                 never = registrar.keep() => match never {},
             }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
 use futures::future::BoxFuture;
 use koinon_api::names::SYSTEM_NAMESPACE;
 use koinon_api::names::membership::GROUP;
-use koinon_apiserver::context::Context;
+use koinon_context::Context;
 use koinon_control::{Clock, permission};
 use koinon_fleet::Fleet;
 use koinon_fleet::membership::Controller;
@@ -37,9 +36,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     args.common.election.timing()?;
-    let config = args.common.cluster.config().await?;
-    let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).context("the kubeconfig cannot be used")?;
+    let server = args.common.cluster.config().await?.cluster_url.to_string();
+    let client = args.common.cluster.client().await?;
     let client = permission::telling(client, "the federation");
     let (mut registry, health) = (Registry::default(), Readiness::default());
     let (of_members, metrics) = (koinon_fleet::Metrics::default(), Metrics::default());
@@ -54,12 +52,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     });
     let of_webhook = koinon_webhook::Metrics::default();
     of_webhook.register(&mut registry);
-    let _monitor = Monitor::open(args.common.metrics, health, registry).await?;
+    let _monitor = Monitor::open(args.common.metrics, health, registry, client.clone()).await?;
     let context = Context::real();
     let clock = Clock::new(move || context.now());
     let webhook = args.webhook.open(&server, subject(client.clone()), clock.clone(), of_webhook).await?;
     let end = Ending::new()?;
-    println!("ready: workloads of the federation at {server} are looked after, until Ctrl-C");
+    println!("ready: workloads controller running against {server}, until Ctrl-C");
     let options = koinon_fleet::Options { thresholds: args.health.thresholds(), ..Default::default() };
     args.common
         .election
@@ -70,8 +68,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
                 Controller::new(client.clone(), SYSTEM_NAMESPACE, Kind::Federation, fleet.clone());
             let known = || formed.store(true, Ordering::Relaxed);
             let (clock, metrics) = (clock.clone(), metrics.clone());
-            let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            let work = Box::pin(crew.work(args.spreading.options(), known, end.asked()));
+            let role = Role { client: &client, fleet, controller, clock, metrics };
+            let work = Box::pin(role.work(args.spreading.options(), known, end.asked()));
             Webhook::beside(webhook.as_ref(), client.clone(), work).await;
         })
         .await
@@ -86,16 +84,18 @@ fn subject(client: Client) -> Subject {
         webhook: "workloads.webhook.koinon.dev",
         rules: serde_json::Value::Array(rules),
         conditions: serde_json::json!([koinon_workloads::admission::condition()]),
-        reviewer: Arc::new(Desk { members: Doorkeeper::new(client, SYSTEM_NAMESPACE, Kind::Federation) }),
+        reviewer: Arc::new(WorkloadsReviewer {
+            members: Doorkeeper::new(client, SYSTEM_NAMESPACE, Kind::Federation),
+        }),
     }
 }
 
 /// Decides about workloads by itself, and leaves the Federation to who knows of members.
-struct Desk {
+struct WorkloadsReviewer {
     members: Doorkeeper,
 }
 
-impl Reviewer for Desk {
+impl Reviewer for WorkloadsReviewer {
     fn review(&self, request: Request) -> BoxFuture<'_, Verdict> {
         if request.group == GROUP {
             return self.members.review(request);
@@ -105,7 +105,7 @@ impl Reviewer for Desk {
 }
 
 /// A federation and those who look after it.
-pub(crate) struct Crew<'a> {
+pub(crate) struct Role<'a> {
     pub(crate) client: &'a Client,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) controller: Controller,
@@ -113,7 +113,7 @@ pub(crate) struct Crew<'a> {
     pub(crate) metrics: Metrics,
 }
 
-impl Crew<'_> {
+impl Role<'_> {
     /// Keeps the members known, and their workloads spread, until `end`. `known` is called once the members are.
     pub(crate) async fn work(
         self,
@@ -132,6 +132,7 @@ impl Crew<'_> {
             }
         };
         tokio::select! {
+            biased;
             () = Box::pin(self.controller.run()) => {}
             () = Box::pin(workloads) => {}
         }

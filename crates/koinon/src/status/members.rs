@@ -24,7 +24,7 @@ pub(super) struct Member {
 }
 
 pub(super) async fn gather(scope: &Scope<'_>) -> anyhow::Result<Vec<Member>> {
-    let rows = membership::list(scope.client).await?;
+    let rows = membership::list(scope.client, scope.now).await?;
     Ok(rows.into_iter().map(|row| member(row, scope.now)).collect())
 }
 
@@ -76,6 +76,7 @@ mod tests {
             id: None,
             phase,
             error: error.map(Into::into),
+            server: "https://10.0.0.1:6443".into(),
             version: Some("v1.36.3".into()),
             nodes: error.is_none().then_some(3),
             leader: None,

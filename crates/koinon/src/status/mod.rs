@@ -26,10 +26,12 @@ use serde::Serialize;
 
 use crate::args::Output;
 use crate::members::{Federation, client};
+use crate::orphans::{self, Which};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
-    /// Only this, with all that is known of it: deployment/web, replicaset/web, service/web, policies, config, robots
+    /// Only this, with all that is known of it: deployment/web, replicaset/web, service/web, policies, config, robots,
+    /// orphans (what members run without a federated object)
     #[arg(value_name = "KIND/NAME", value_parser = Subject::parse)]
     subject: Option<Subject>,
     #[command(flatten)]
@@ -60,7 +62,8 @@ struct Screen {
 
 pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
     let client = client(&args.federation).await?;
-    let scope = Scope { client: &client, namespace: args.namespace.as_deref(), now: Timestamp::now() };
+    let scope =
+        Scope { client: &client, namespace: args.namespace.as_deref(), now: koinon_context::wall_clock() };
     let text = match &args.subject {
         Some(Subject::Workload(named)) => {
             let found = workload::gather(&scope, named).await?;
@@ -75,6 +78,12 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
         Some(Subject::Robots) => {
             show(args.output, &robots::gather(&scope).await?, |robots| robots::render(robots))?
         }
+        Some(Subject::Orphans) => {
+            let which = Which { workload: None, namespace: scope.namespace };
+            let found = orphans::find(&client, which).await?;
+            orphans::tell_unasked(&found);
+            show(args.output, &found, orphans::render)?
+        }
         None => show(args.output, &screen(&scope).await?, render)?,
     };
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -86,7 +95,7 @@ pub(crate) async fn run(args: Status) -> anyhow::Result<()> {
 
 /// Everything at once, for programs.
 pub(crate) async fn as_json(client: &Client) -> anyhow::Result<String> {
-    let scope = Scope { client, namespace: None, now: Timestamp::now() };
+    let scope = Scope { client, namespace: None, now: koinon_context::wall_clock() };
     show(Output::Json, &screen(&scope).await?, render)
 }
 

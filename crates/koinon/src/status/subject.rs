@@ -10,6 +10,7 @@ pub(super) enum Subject {
     Config,
     Policies,
     Robots,
+    Orphans,
 }
 
 impl Subject {
@@ -18,12 +19,14 @@ impl Subject {
             None if text == "config" => Ok(Subject::Config),
             None if matches!(text, "policies" | "policy") => Ok(Subject::Policies),
             None if matches!(text, "robots" | "sync") => Ok(Subject::Robots),
+            None if matches!(text, "orphans" | "orphan") => Ok(Subject::Orphans),
             Some(("service" | "services" | "svc", name)) if !name.is_empty() => {
                 Ok(Subject::Service(name.to_owned()))
             }
             Some(_) => Named::parse(text).map(Subject::Workload),
             None => Err(format!(
-                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, service/NAME, policies, config or robots"
+                "nothing is known of {text:?}: ask for deployment/NAME, replicaset/NAME, service/NAME, policies, config, robots or \
+                 orphans"
             )),
         }
     }
@@ -38,6 +41,7 @@ mod tests {
         assert_eq!(Subject::parse("config"), Ok(Subject::Config));
         assert_eq!(Subject::parse("policies"), Ok(Subject::Policies));
         assert_eq!(Subject::parse("robots"), Subject::parse("sync"));
+        assert_eq!(Subject::parse("orphans"), Ok(Subject::Orphans));
         assert_eq!(Subject::parse("svc/foo"), Ok(Subject::Service("foo".into())));
         assert!(matches!(Subject::parse("deploy/web"), Ok(Subject::Workload(_))));
         assert!(Subject::parse("pod/web").unwrap_err().contains("no workload"));

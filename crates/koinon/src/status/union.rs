@@ -47,7 +47,7 @@ pub(super) async fn ask_all<T>(
     let sees = if matches!(formation.part, Part::Child(_)) { Sees::Itself } else { Sees::All };
     let mut answers = Answers { here: id.clone(), sees, known: BTreeMap::new(), unknown: BTreeMap::new() };
     let mut wanted = BTreeMap::new();
-    for (name, Entry { way, uid }) in formation.members {
+    for (name, Entry { way, uid, .. }) in formation.members {
         let link = match way {
             Way::Login(credentials) => Link::Login(credentials),
             Way::Local => Link::Direct(scope.client.clone()),

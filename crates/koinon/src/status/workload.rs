@@ -25,6 +25,15 @@ pub(crate) enum Kind {
     ReplicaSet,
 }
 
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Deployment => "deployment",
+            Kind::ReplicaSet => "replicaset",
+        }
+    }
+}
+
 impl Named {
     pub(crate) fn parse(text: &str) -> Result<Named, String> {
         let wrong = || format!("{text:?} is no workload: write it like deployment/web or replicaset/web");

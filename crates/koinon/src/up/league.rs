@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use koinon_api::names::SYSTEM_NAMESPACE;
-use koinon_apiserver::auth::kubeconfig::{self, Entry, Login};
-use koinon_apiserver::auth::pki::Authority;
 use koinon_cluster::Clock;
 use koinon_fleet::election::Timing;
 use koinon_fleet::health::Thresholds;
@@ -18,10 +17,12 @@ use kube::Client;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use super::AT_ONCE;
 use super::beside::{self, Beside};
-use super::network::{self, Span};
-use crate::run::workloads::Crew;
-use crate::site::Site;
+use super::network::{self, Partner, Span};
+use super::rights::{self, MEMBER, WORKLOADS};
+use crate::run::workloads::Role;
+use crate::site::{Site, administrator};
 
 /// Beyond this the roles that watch much in every member are not what people try `up` for.
 const MOST_MEMBERS: usize = 100;
@@ -53,7 +54,8 @@ pub(super) fn has_all_roles(members: usize) -> bool {
 pub(super) struct Ground<'a> {
     pub(super) federation: &'a Arc<Site>,
     pub(super) members: &'a [Arc<Site>],
-    pub(super) authority: &'a Authority,
+    /// The certificate by which clients trust all of them.
+    pub(super) authority: &'a str,
     pub(super) url: &'a str,
     pub(super) clock: Clock,
     /// What tells this process from others.
@@ -63,9 +65,12 @@ pub(super) struct Ground<'a> {
 impl League {
     /// Writes the members down and begins to look after them.
     pub(super) async fn start(ground: Ground<'_>, terms: Terms) -> anyhow::Result<League> {
-        let client = Client::new(ground.federation.from_federation(), "default");
-        let recruits = recruits(&ground)?;
-        membership::enlist(&client, &recruits).await.context("the members cannot be written down")?;
+        let admin = Client::new(ground.federation.from_federation(administrator()), "default");
+        let of_workloads = [koinon_workloads::rbac(false), koinon_workloads::warnings()].concat();
+        rights::put(&admin, "the federation", of_workloads).await?;
+        let recruits = recruits(&ground).await?;
+        membership::enlist(&admin, &recruits).await.context("the members cannot be written down")?;
+        let client = Client::new(ground.federation.from_federation(rights::user(WORKLOADS)), "default");
         let (thresholds, timing) = (terms.thresholds, terms.timing);
         let config = koinon_config::Options {
             probe_every: thresholds.probe_every,
@@ -77,7 +82,10 @@ impl League {
         if has_all_roles(recruits.len()) {
             let network = koinon_network::Options { fleet: options.clone(), timing };
             let over = network::Terms { network, services: terms.services, policies: terms.policies };
-            span = network::start(&recruits, ground.instance, over, ground.clock.clone()).await?;
+            let partners = partners(&ground)?;
+            let clock = ground.clock.clone();
+            span = network::start(&partners, ground.authority, ground.instance, over, clock).await?;
+            Beside::furnish(ground.federation, ground.members).await?;
             let terms = |member: &str| beside::Terms { sync: (terms.sync)(member), config: config.clone() };
             beside = Some(Beside::start(ground.federation, ground.members, terms, &ground.clock)?);
         }
@@ -90,8 +98,8 @@ impl League {
         let clock = ground.clock;
         let task = tokio::spawn(async move {
             let metrics = koinon_workloads::Metrics::default();
-            let crew = Crew { client: &client, fleet, controller, clock, metrics };
-            Box::pin(crew.work(terms.spreading, || (), std::future::pending())).await;
+            let role = Role { client: &client, fleet, controller, clock, metrics };
+            Box::pin(role.work(terms.spreading, || (), std::future::pending())).await;
         });
         Ok(League { task, span, beside })
     }
@@ -120,24 +128,30 @@ impl Drop for League {
     }
 }
 
-fn recruits(ground: &Ground<'_>) -> anyhow::Result<Vec<Recruit>> {
-    ground
-        .members
-        .iter()
-        .map(|member| {
-            let name = ClusterId::new(member.name())?;
-            let server = format!("{}/clusters/{name}", ground.url);
-            // Whoever runs a role by hand beside `up` logs in with this, as the administrator.
-            let entry = Entry {
-                name: name.as_str(),
-                server: &server,
-                authority: ground.authority.certificate(),
-                login: Login::Certificate(ground.authority.admin()),
-                namespace: None,
-            };
-            let login = json!({"kubeconfig": kubeconfig::render(&[entry], name.as_str())});
-            let client = Client::new(member.from_federation(), "default");
-            Ok(Recruit { name, server, login, client })
-        })
-        .collect()
+/// The members as the workloads role knows them, with an account of its own in each. Roles that are run by hand beside `up`
+/// log in with what is in their Secrets.
+async fn recruits(ground: &Ground<'_>) -> anyhow::Result<Vec<Recruit>> {
+    let recruit = async |member: &Arc<Site>| {
+        let name = ClusterId::new(member.name())?;
+        let server = server(ground.url, &name);
+        let admin = Client::new(member.from_federation(administrator()), "default");
+        rights::put(&admin, name.as_str(), rights::in_member()?).await?;
+        let token = rights::token(&admin, MEMBER).await?;
+        let login = json!({"token": token, "ca.crt": ground.authority, "server": server});
+        let client = Client::new(member.from_federation(rights::user(MEMBER)), "default");
+        anyhow::Ok(Recruit { name, server, login, client })
+    };
+    futures::stream::iter(ground.members).map(recruit).buffered(AT_ONCE).try_collect().await
+}
+
+fn partners(ground: &Ground<'_>) -> anyhow::Result<Vec<Partner>> {
+    let partner = |member: &Arc<Site>| {
+        let name = ClusterId::new(member.name())?;
+        Ok(Partner { server: server(ground.url, &name), name, site: member.clone() })
+    };
+    ground.members.iter().map(partner).collect()
+}
+
+fn server(url: &str, member: &ClusterId) -> String {
+    format!("{url}/clusters/{member}")
 }

@@ -1,14 +1,12 @@
 //! Services and policies that span the members of `up`: the first member supervises, all others are children.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
-use koinon_api::membership::NETWORK_NAMESPACE;
+use koinon_api::membership::{NETWORK_NAMESPACE, SERVER_KEY};
 use koinon_cluster::Clock;
 use koinon_fleet::ClusterId;
-use koinon_fleet::membership::{Recruit, apply};
 use koinon_network::policies::{self, Policies};
 use koinon_network::services::{self, Services};
 use koinon_network::{Network, crds};
@@ -17,9 +15,10 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::rights::{self, SUPERVISED, SUPERVISOR};
+use crate::site::{Site, administrator};
+
 const API: &str = "federation.antreaplus.tanzu.vmware.com/v1alpha1";
-/// Within this time a server knows a kind that was just defined.
-const SERVED_WITHIN: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 /// The role at work.
@@ -45,22 +44,42 @@ pub(super) struct Terms {
     pub(super) policies: policies::Options,
 }
 
-/// Has every member say who it is, and begins to lead them.
+/// A member as the role knows it.
+pub(super) struct Partner {
+    pub(super) name: ClusterId,
+    pub(super) server: String,
+    pub(super) site: Arc<Site>,
+}
+
+/// Has every member say who it is, and begins to lead them. `authority` is what they are trusted by.
 pub(super) async fn start(
-    recruits: &[Recruit],
+    partners: &[Partner],
+    authority: &str,
     instance: &str,
     terms: Terms,
     clock: Clock,
 ) -> anyhow::Result<Option<Span>> {
-    let Some(first) = recruits.first() else { return Ok(None) };
-    futures::stream::iter(recruits)
-        .map(|recruit| furnish(recruit, if recruit.name == first.name { recruits } else { &[] }))
+    let Some(first) = partners.first() else { return Ok(None) };
+    let tokens: Vec<String> =
+        futures::stream::iter(partners).map(furnish).buffered(AT_ONCE).try_collect().await?;
+    let leads: Vec<Lead<'_>> =
+        partners.iter().zip(&tokens).map(|(partner, token)| Lead { partner, token, authority }).collect();
+    futures::stream::iter(partners)
+        .map(|partner| lead(partner, if partner.name == first.name { &leads } else { &[] }))
         .buffer_unordered(AT_ONCE)
         .try_collect::<()>()
         .await?;
-    let direct: BTreeMap<ClusterId, Client> =
-        recruits.iter().map(|recruit| (recruit.name.clone(), recruit.client.clone())).collect();
-    let network = Network::new(first.client.clone(), instance, terms.network, Default::default(), clock);
+
+    let direct: BTreeMap<ClusterId, Client> = partners
+        .iter()
+        .map(|partner| {
+            let account = if partner.name == first.name { SUPERVISOR } else { SUPERVISED };
+            let way = partner.site.from_federation(rights::user(account));
+            (partner.name.clone(), Client::new(way, "default"))
+        })
+        .collect();
+    let own = Client::new(first.site.from_federation(rights::user(SUPERVISOR)), "default");
+    let network = Network::new(own, instance, terms.network, Default::default(), clock);
     let fleet = network.fleet().clone();
     let services = Services::new(fleet.clone(), terms.services, services::Metrics::default());
     let origins = services.origins();
@@ -71,53 +90,55 @@ pub(super) async fn start(
     Ok(Some(Span { stop, task }))
 }
 
-/// Writes into one member who it is, and into a supervisor whom it may lead.
-async fn furnish(member: &Recruit, leads: &[Recruit]) -> anyhow::Result<()> {
-    let name = &member.name;
+/// Makes what the role needs in one member, and says with which token a supervisor logs in there.
+async fn furnish(member: &Partner) -> anyhow::Result<String> {
+    let admin = Client::new(member.site.from_federation(administrator()), "default");
     let definitions = crds().into_iter().chain(koinon_config::crds());
-    for object in definitions.chain(objects(name, leads)) {
-        served(&member.client, &object).await.with_context(|| {
-            format!("{} {} cannot be made in member {name}", object["kind"], object["metadata"]["name"])
-        })?;
-    }
-    Ok(())
+    let objects = definitions.chain(koinon_network::rbac()).chain([claim("id.k8s.io", member.name.as_str())]);
+    rights::put(&admin, member.name.as_str(), objects).await?;
+    rights::token(&admin, SUPERVISED).await
 }
 
-/// Applies an object, also one whose kind was defined a moment ago.
-async fn served(client: &Client, object: &Value) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match apply(client, object).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.is_path_unknown() && begun.elapsed() < SERVED_WITHIN => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
+/// Writes into one member whom it leads, if anybody.
+async fn lead(member: &Partner, leads: &[Lead<'_>]) -> anyhow::Result<()> {
+    let admin = Client::new(member.site.from_federation(administrator()), "default");
+    for lead in leads {
+        let login = json!({"token": lead.token, "ca.crt": lead.authority, SERVER_KEY: lead.partner.server});
+        rights::keep_login(&admin, NETWORK_NAMESPACE, &secret(lead.partner), &login).await?;
     }
+    rights::put(&admin, member.name.as_str(), federation(leads)).await
 }
 
-fn objects(name: &ClusterId, leads: &[Recruit]) -> Vec<Value> {
-    let named = |name: &str| json!({"name": name, "namespace": NETWORK_NAMESPACE});
-    let claim = |claim: &str, value: &str| json!({"apiVersion": API, "kind": "ClusterClaim", "metadata": named(claim), "value": value});
-    let secret = |recruit: &Recruit| format!("member-{}", recruit.name);
-    let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NETWORK_NAMESPACE}}),
-        claim("id.k8s.io", name.as_str()),
-    ];
-    if !leads.is_empty() {
-        objects.push(claim("supervisor.antreaplus.tanzu-vmware.com", "true"));
-    }
-    for recruit in leads {
-        objects.push(json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": named(&secret(recruit)), "stringData": recruit.login,
-        }));
-    }
+/// A member that another one leads, and how it is trusted and logged in to.
+struct Lead<'a> {
+    partner: &'a Partner,
+    token: &'a str,
+    authority: &'a str,
+}
+
+fn federation(leads: &[Lead<'_>]) -> Vec<Value> {
     let members: Vec<Value> = leads
         .iter()
+        .map(|lead| lead.partner)
         .map(|one| json!({"clusterID": {"value": one.name.as_str()}, "server": one.server, "secret": secret(one)}))
         .collect();
     let spec = if members.is_empty() { json!({}) } else { json!({"members": members}) };
+    let mut objects = Vec::new();
+    if !leads.is_empty() {
+        objects.push(claim("supervisor.antreaplus.tanzu-vmware.com", "true"));
+    }
     objects.push(json!({"apiVersion": API, "kind": "Federation", "metadata": named("up"), "spec": spec}));
     objects
+}
+
+fn claim(claim: &str, value: &str) -> Value {
+    json!({"apiVersion": API, "kind": "ClusterClaim", "metadata": named(claim), "value": value})
+}
+
+fn secret(partner: &Partner) -> String {
+    format!("member-{}", partner.name)
+}
+
+fn named(name: &str) -> Value {
+    json!({"name": name, "namespace": NETWORK_NAMESPACE})
 }

@@ -165,19 +165,31 @@ impl Page {
 pub struct Roster {
     /// How often this member had left when its ledger was last put right.
     pub epoch: u64,
+    /// The UID of the member's own Federation under which its ledger was put right: a cluster that left and returned has
+    /// another one, whoever saw it leave. Empty while it takes no part; nothing in a ledger of before this was written.
+    pub joined: Option<String>,
     /// Who counts: nothing is forgotten before they all know of it.
     pub members: BTreeSet<ClusterId>,
+    /// Those of them that are not listed at the moment, and whose departure is counted already.
+    pub away: BTreeSet<ClusterId>,
     /// How often others were seen to leave.
     pub departed: BTreeMap<ClusterId, u64>,
 }
 
 impl Roster {
+    /// Whether the ledger was put right while the member had this Federation.
+    pub fn is_of(&self, federation: &str) -> bool {
+        self.joined.as_deref().is_none_or(|joined| joined == federation)
+    }
+
     pub fn read(text: &str) -> Result<Roster, serde_json::Error> {
         let written: WrittenRoster = serde_json::from_str(text)?;
         let id = |text: &String| ClusterId::new(text).map_err(serde::de::Error::custom);
         Ok(Roster {
             epoch: written.epoch,
+            joined: written.joined,
             members: written.members.iter().map(id).collect::<Result<_, serde_json::Error>>()?,
+            away: written.away.iter().map(id).collect::<Result<_, serde_json::Error>>()?,
             departed: written
                 .departed
                 .iter()
@@ -187,9 +199,12 @@ impl Roster {
     }
 
     pub fn write(&self) -> String {
+        let names = |ids: &BTreeSet<ClusterId>| ids.iter().map(|id| id.as_str().to_owned()).collect();
         let written = WrittenRoster {
             epoch: self.epoch,
-            members: self.members.iter().map(|id| id.as_str().to_owned()).collect(),
+            joined: self.joined.clone(),
+            members: names(&self.members),
+            away: names(&self.away),
             departed: self.departed.iter().map(|(id, count)| (id.as_str().to_owned(), *count)).collect(),
         };
         serde_json::to_string(&written).expect("a roster has only plain values")
@@ -199,7 +214,11 @@ impl Roster {
 #[derive(Serialize, Deserialize)]
 struct WrittenRoster {
     epoch: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    joined: Option<String>,
     members: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    away: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     departed: BTreeMap<String, u64>,
 }
@@ -399,9 +418,18 @@ mod tests {
     #[test]
     fn a_roster_reads_as_it_is_written() {
         let id = |name: &str| ClusterId::new(name).unwrap();
-        let roster =
-            Roster { epoch: 2, members: [id("a"), id("b.c")].into(), departed: [(id("x"), 3)].into() };
+        let roster = Roster {
+            epoch: 2,
+            joined: Some("uid".into()),
+            members: [id("a"), id("b.c")].into(),
+            away: [id("a")].into(),
+            departed: [(id("x"), 3)].into(),
+        };
         assert_eq!(Roster::read(&roster.write()).unwrap(), roster);
+        // As it was written before members' Federations were.
+        let old = Roster::read(r#"{"epoch":2,"members":["a"]}"#).unwrap();
+        assert_eq!(old, Roster { epoch: 2, members: [id("a")].into(), ..Roster::default() });
+        assert!(old.is_of("uid") && roster.is_of("uid") && !roster.is_of("another"));
         assert!(Roster::read("{}").is_err());
     }
 }

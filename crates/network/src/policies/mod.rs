@@ -1,15 +1,16 @@
 //! Network policies that hold in every cluster.
 //!
 //! ```text
-//! policies, ledgers, namespaces, tiers of all members ─► sight ─► led: what to look at
+//! policies, ledgers, namespaces, tiers of all members ─► caches ─► reconciler: what to look at
 //!                                                                  └─► plan (no IO) ─► page ─► policy ─► page
 //! ```
 //!
 //! - [`key`], [`content`], [`version`] and [`ledger`] are the values: which policy, what it says, which revision, and
 //!   what each member remembers. [`plan`] decides about one policy in one member; [`rules`] finds what cannot work.
-//! - `sight` watches, `catalogue` names all policies, `census` counts who takes part, `led` gathers what counts for a member and `concern` finds what
-//!   concerns it, `paging` and `rostering` do what was planned, `hand` writes, `source` has contents and `traffic` counts what is made from them, `telling` tells
-//!   users. [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
+//! - `caches` watches, `catalogue` names all policies, `participants` counts who takes part. `member_reconciler` gathers
+//!   what counts for a member, `event_filter` finds what concerns it. `ledger_pages` and `ledger_roster` carry out what was
+//!   planned, `writer` writes, `source` has contents, `write_barrier` lets copies go first, `notices` tells users.
+//!   [`entities`] makes federated Services selectable by ingress rules, [`survey`] says of each policy where
 //!   it is.
 //!
 //! Invariants: nobody's own policy is written over; a revision is numbered only after a look past the watches, and
@@ -17,27 +18,27 @@
 //! a copy carries its revision, so that whoever finds it knows what it is.
 
 pub mod accept;
+mod caches;
 mod catalogue;
-mod census;
-mod concern;
 pub mod content;
 pub mod entities;
-mod hand;
+mod event_filter;
 pub mod key;
-mod led;
 pub mod ledger;
+mod ledger_pages;
+mod ledger_roster;
+mod member_reconciler;
 mod metrics;
 pub mod names;
-mod paging;
+mod notices;
+mod participants;
 pub mod plan;
-mod rostering;
 pub mod rules;
-mod sight;
 mod source;
 pub mod survey;
-mod telling;
-mod traffic;
 pub mod version;
+mod write_barrier;
+mod writer;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -48,11 +49,11 @@ use koinon_fleet::Fleet;
 use kube::Client;
 
 use crate::feature::Feature;
-use crate::post::Post;
+use crate::leader_context::LeaderContext;
 use crate::services::Origins;
+use caches::PolicyCaches;
 use entities::{Keeper, Roll};
-use led::Led;
-use sight::Sight;
+use member_reconciler::MemberReconciler;
 use source::Source;
 
 pub use metrics::Metrics;
@@ -72,7 +73,7 @@ impl Default for Options {
 
 /// Policies that span clusters.
 pub struct Policies {
-    sight: Arc<Sight>,
+    caches: Arc<PolicyCaches>,
     source: Arc<Source>,
     roll: Arc<Roll>,
     options: Options,
@@ -83,24 +84,30 @@ impl Policies {
     /// Policies over the members of `fleet`, whose rules can select the Services that `origins` knows of.
     pub fn new(fleet: Arc<Fleet>, origins: Origins, options: Options, metrics: Metrics) -> Arc<Policies> {
         let roll = Roll::new(fleet.clone(), origins);
-        Arc::new(Policies { sight: Sight::new(fleet), source: Arc::default(), roll, options, metrics })
+        Arc::new(Policies {
+            caches: PolicyCaches::new(fleet),
+            source: Arc::default(),
+            roll,
+            options,
+            metrics,
+        })
     }
 }
 
 impl Feature for Policies {
     fn follow(self: Arc<Self>) -> BoxFuture<'static, Infallible> {
-        Box::pin(async move { self.sight.follow().await })
+        Box::pin(async move { self.caches.follow().await })
     }
 
-    fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
+    fn lead(self: Arc<Self>, leader: LeaderContext) -> BoxFuture<'static, Infallible> {
         Box::pin(async move {
-            let (sight, source) = (self.sight.clone(), self.source.clone());
-            let keeper = Keeper::new(post.clone(), sight.clone(), self.roll.clone());
+            let (caches, source) = (self.caches.clone(), self.source.clone());
+            let keeper = Keeper::new(leader.clone(), caches.clone(), self.roll.clone());
             let (roll, metrics) = (self.roll.clone(), self.metrics.clone());
-            let led = Led::new(post, sight, source, roll, &self.options, metrics);
+            let reconciler = MemberReconciler::new(leader, caches, source, roll, &self.options, metrics);
             tokio::select! {
                 biased;
-                never = led.run() => never,
+                never = reconciler.run() => never,
                 never = keeper.run() => never,
             }
         })

@@ -45,5 +45,6 @@ pub mod reason {
     pub const REFUSED: &str = "FederatedPolicyRefused";
     pub const SHAPED: &str = "FederatedPolicyShaped";
     pub const LOCAL_RULE: &str = "FederatedPolicyLocalRule";
+    pub const UNPROVED: &str = "FederatedPolicyUnproved";
     pub const SPELLING: &str = "FederatedPolicySpelling";
 }

@@ -11,8 +11,8 @@ use tokio::sync::OnceCell;
 
 use super::content::Content;
 use super::key::PolicyKey;
-use super::traffic::Traffic;
 use super::version::Hash;
+use super::write_barrier::WriteBarrier;
 
 /// So many contents are remembered: those that are on their way to members.
 const REMEMBERED: usize = 1024;
@@ -23,7 +23,7 @@ type Cell = Arc<OnceCell<Arc<Content>>>;
 #[derive(Default)]
 pub(super) struct Source {
     /// What is made from them.
-    pub(super) traffic: Traffic,
+    pub(super) barrier: WriteBarrier,
     known: Mutex<(BTreeMap<Hash, Cell>, VecDeque<Hash>)>,
 }
 

@@ -92,7 +92,7 @@ pub fn survey(members: &BTreeMap<ClusterId, Option<Member>>) -> Vec<Report> {
         .collect();
     let mut winners: BTreeMap<&PolicyKey, &Version> = BTreeMap::new();
     for (id, member) in &known {
-        if roster::counts(id, &rosters) {
+        if roster::is_of_this_epoch(id, &rosters) {
             for (key, entry) in &member.ledger.entries {
                 let winner = winners.entry(key).or_insert(&entry.version);
                 *winner = (*winner).max(&entry.version);

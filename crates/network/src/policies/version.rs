@@ -77,6 +77,15 @@ impl Version {
         self.content.is_some()
     }
 
+    /// What was changed in a cluster that was no member: it is less than any revision.
+    pub fn overruled(member: &ClusterId, content: Hash) -> Version {
+        Version { rev: 0, base: 0, origin: member.clone(), content: Some(content) }
+    }
+
+    pub fn is_overruled(&self) -> bool {
+        self.rev == 0
+    }
+
     /// Whether whoever made `other` did not have this one in front of them, nor anything later.
     pub fn was_unknown_to(&self, other: &Version) -> bool {
         other.base < self.rev && self.origin != other.origin

@@ -42,7 +42,7 @@ impl Metrics {
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("koinon_services");
         self.writes.register(registry);
-        let help = "Federated Services with members, as seen at each post";
+        let help = "Federated Services with members, as seen by the leader of each member";
         self.federated.register(registry, "federated", help);
         self.slices.register(registry, "slices", "Generated EndpointSlices in each member that is led");
         self.waiting.register(registry, "waiting", "Federated Services that wait to be looked at");

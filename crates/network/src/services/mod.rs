@@ -8,7 +8,7 @@
 //! - [`joining`] reads who joins what, [`address`] what may be published, [`records`] keep it.
 //! - [`ports`], [`endpoints`], [`packing`] and `slices` decide on the parts, [`plan`] on the whole of one federated Service in one
 //!   cluster: plain functions, that look at a [`view`].
-//! - [`telling`] words what users are told of it.
+//! - [`messages`] words what users are told of it.
 //! - [`machines`] makes virtual machines Services of their own cluster, which can be members like any other.
 //! - [`mcs`] does the same for the Multi-Cluster Services API, in the way that that wants it.
 //! - [`control`] watches, has plans made and does them.
@@ -17,9 +17,12 @@ pub mod address;
 pub mod control;
 pub mod endpoints;
 pub mod external_dns;
+mod interned;
 pub mod joining;
 pub mod machines;
 pub mod mcs;
+pub mod member_condition;
+pub mod messages;
 mod metrics;
 pub mod model;
 pub mod packing;
@@ -29,10 +32,7 @@ pub mod records;
 pub mod render;
 pub mod report;
 mod slices;
-pub mod standing;
-pub mod telling;
 pub mod view;
-mod words;
 
 pub use control::{Options, Origins, Resolve, Services};
 pub use machines::Prefer;

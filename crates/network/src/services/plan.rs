@@ -10,11 +10,11 @@ use koinon_fleet::ClusterId;
 
 use super::endpoints::{self, Names, Reached};
 use super::external_dns::{Changes, Targets};
+use super::messages::{self, Notice};
 use super::model::{Family, Reach, Slice, Source};
 use super::ports::{self, Decided};
 use super::records::{Occupant, OwnSlice, Published, Shape, ShapePort};
 use super::slices::{settle, slices, unanswered};
-use super::telling::{self, Notice};
 use super::view::{Cluster, Clusters, Dns, Locality, Member, Site, Stance};
 
 /// Annotation that we write on a federated Service: what its members do not agree on.
@@ -96,14 +96,14 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
         Some(Occupant::Member(joining)) if joining.joins.contains(key) => {
             // It is reached under the name of the federated Service already, by its own endpoints.
             return Plan {
-                notices: telling::stand_in(here, key, &members, &decide(&members, None)),
+                notices: messages::stand_in(here, key, &members, &decide(&members, None)),
                 why: "a member of that name stands in for it".into(),
                 ..remove(None, site)
             };
         }
         Some(Occupant::Member(_) | Occupant::Plain { .. }) if !members.is_empty() => {
             return Plan {
-                notices: telling::taken(here, key, &members, site),
+                notices: messages::taken(here, key, &members, site),
                 why: "the name is taken".into(),
                 ..remove(None, site)
             };
@@ -133,13 +133,13 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     }
     let published = ours.map(|published| &published.shape);
     let decided = decide(&members, published.filter(|_| !unknown.is_empty()));
-    let conflicts = telling::conflicts(&members, &decided);
+    let conflicts = messages::conflicts(&members, &decided);
     let mut shape = shape(&members, &decided, &conflicts, published.filter(|_| !unknown.is_empty()));
     let unknown_here = shape.traffic_distribution.take_if(|value| site.unsupported.contains(value));
     let mut plan = Plan { why: format!("{} members", members.len()), ..Plan::default() };
     if shape.ports.is_empty() {
         plan.why = "no member offers a port".into();
-        plan.notices = telling::on_local(here, &members, |_| {
+        plan.notices = messages::on_local(here, &members, |_| {
             Some(("NoPorts", "no member offers a port: a federated Service needs one".into()))
         });
         plan.slices = remove(None, site).slices;
@@ -147,9 +147,9 @@ pub fn plan(here: &ClusterId, key: &Key, clusters: &Clusters, site: &Site) -> Pl
     }
     let names = names(&decided, published.map(|shape| shape.ports.as_slice()));
     let (reached, used) = reach(here, clusters, &members, &names, site);
-    plan.notices = telling::notices(here, &members, &reached, &decided, &conflicts);
+    plan.notices = messages::notices(here, &members, &reached, &decided, &conflicts);
     if let (Some(value), Some(published)) = (unknown_here, ours) {
-        plan.notices.push(telling::unsupported(key, &published.uid, &value));
+        plan.notices.push(messages::unsupported(key, &published.uid, &value));
     }
     match ours {
         None => plan.service = Some(ServiceStep::Create { shape }),

@@ -89,7 +89,7 @@ async fn a_service_that_is_refused_is_told_to_members_and_where_it_should_be() {
 #[tokio::test(start_paused = true)]
 async fn what_an_older_server_does_not_know_is_left_out_and_told() {
     let world = World::new(&["c1*", "c2"]).await;
-    let how = How::Refused(422, "Service \"foo\" is invalid: spec.trafficDistribution: Unsupported value");
+    let how = How::Invalid("spec.trafficDistribution");
     world.faults.add(Fault { cluster: "c2", method: "", path: "/services", body: "PreferSameZone", how });
     world["c2"].member("ns/foo2", "foo", "ClusterIP").await;
     world["c1"].namespace("ns").await;

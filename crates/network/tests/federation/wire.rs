@@ -42,6 +42,8 @@ pub(crate) struct Fault {
 pub(crate) enum How {
     /// The server answers so, and does nothing.
     Refused(u16, &'static str),
+    /// The server finds a field of the object invalid, and does nothing.
+    Invalid(&'static str),
     /// The server does it, but nobody hears of it.
     Lost,
 }
@@ -103,10 +105,16 @@ impl Wire {
         if head.method != Method::GET && (path.contains("/service") || path.contains("/endpointslices")) {
             self.log.0.lock().push(format!("{} {} {path}", self.name, head.method));
         }
-        if let Some(How::Refused(code, message)) = fault {
+        let refusal = match fault {
+            Some(How::Refused(code, message)) => Some((code, message.to_owned(), None)),
+            Some(How::Invalid(field)) => Some((422, format!("{field}: Unsupported value"), Some(field))),
+            Some(How::Lost) | None => None,
+        };
+        if let Some((code, message, field)) = refusal {
+            let causes: Vec<_> = field.iter().map(|field| serde_json::json!({"field": field})).collect();
             let status = serde_json::json!({
                 "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
-                "reason": "Invalid",
+                "reason": "Invalid", "details": {"causes": causes},
             });
             let answer = Response::builder().status(code).header("content-type", "application/json");
             return answer.body(Body::from(status.to_string())).map_err(io::Error::other);

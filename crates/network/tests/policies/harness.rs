@@ -1,6 +1,6 @@
 //! Clusters with Antrea's definitions, supervisors beside them, and users.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,6 +163,34 @@ impl Cluster {
         .collect()
     }
 
+    /// All documents of the ledger, as a backup has them.
+    pub(crate) async fn ledger_documents(&self) -> Vec<Value> {
+        let list = self.get(LEDGERS).await.unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let ours = items.filter(|map| map["metadata"]["labels"]["koinon.dev/ledger"] == "policies");
+        let bare = ours.map(|map| {
+            let metadata = json!({"name": map["metadata"]["name"], "labels": map["metadata"]["labels"]});
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map["data"]})
+        });
+        bare.collect()
+    }
+
+    pub(crate) async fn restore(&self, ledger: Vec<Value>) {
+        for document in ledger {
+            self.create(LEDGERS, document).await;
+        }
+    }
+
+    /// Deletes every page of the ledger; what it says of members stays.
+    pub(crate) async fn forget_policies(&self) {
+        for document in self.ledger_documents().await {
+            let name = document["metadata"]["name"].as_str().unwrap();
+            if name != "koinon-policies" {
+                self.delete(&format!("{LEDGERS}/{name}")).await;
+            }
+        }
+    }
+
     /// What the ledger says of members.
     pub(crate) async fn roster(&self) -> String {
         let map = self.get(&format!("{LEDGERS}/koinon-policies")).await.unwrap_or_default();
@@ -189,6 +217,8 @@ pub(crate) struct World {
     pub(crate) clusters: BTreeMap<String, Cluster>,
     pub(crate) processes: BTreeMap<String, Process>,
     started: u32,
+    /// Clusters that are no members at the moment.
+    pub(crate) out: BTreeSet<String>,
     /// Whether supervisors look after federated Services too.
     pub(crate) services: bool,
 }
@@ -242,7 +272,22 @@ impl World {
             network.serve(name, cluster.site.router());
             clusters.insert((*name).to_owned(), cluster);
         }
-        World { network, clusters, processes: BTreeMap::new(), started: 0, services: false }
+        World {
+            network,
+            clusters,
+            processes: BTreeMap::new(),
+            started: 0,
+            out: BTreeSet::new(),
+            services: false,
+        }
+    }
+
+    /// Another cluster takes the place of this one, with nothing of what it had.
+    pub(crate) async fn replace(&mut self, name: &str) {
+        let seed = 100 + self.clusters.len() as u64;
+        let cluster = Cluster::new(seed, &self.network.time().clock(), Antrea::Installed).await;
+        self.network.serve(name, cluster.site.router());
+        self.clusters.insert(name.to_owned(), cluster);
     }
 
     pub(crate) fn at(&self, name: &str) -> &Cluster {
@@ -284,14 +329,42 @@ impl World {
                 lead(leading, elections, features).await
             };
             tokio::select! {
+                biased;
                 _ = following.run(formed) => {}
                 _ = leading => {}
             }
         });
         let process = Process { fleet, task };
         self.processes.insert(beside.to_owned(), process);
-        let names: Vec<String> = self.clusters.keys().cloned().collect();
-        self.list(beside, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        self.list_members(beside).await;
+    }
+
+    /// A cluster leaves: its Federation goes, and the supervisors list it no more.
+    pub(crate) async fn part(&mut self, name: &str) {
+        if self.out.insert(name.to_owned()) {
+            self.at(name).leave().await;
+            self.list_everywhere().await;
+        }
+    }
+
+    /// It is a member again.
+    pub(crate) async fn return_to(&mut self, name: &str) {
+        if self.out.remove(name) {
+            self.at(name).join(&json!({})).await;
+            self.list_everywhere().await;
+        }
+    }
+
+    async fn list_everywhere(&self) {
+        for process in self.processes.keys() {
+            self.list_members(process).await;
+        }
+    }
+
+    /// Makes all that are members be so for one supervisor.
+    async fn list_members(&self, process: &str) {
+        let names = self.clusters.keys().filter(|name| !self.out.contains(*name));
+        self.list(process, &names.map(String::as_str).collect::<Vec<_>>()).await;
     }
 
     /// Makes these the members, for one supervisor.

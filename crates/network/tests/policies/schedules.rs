@@ -1,5 +1,5 @@
 //! Anything in any order: users in every cluster, faults on every way, supervisors that end at any of their requests or
-//! lose their lead. Afterwards all clusters agree, nothing is lost or back from the dead, and there is silence.
+//! lose their lead, clusters that leave the federation and return. Afterwards all clusters agree, nothing is lost or back from the dead, and there is silence.
 //!
 //! `KOINON_SEEDS=500` runs more of them, `KOINON_SEED=17` one alone.
 
@@ -47,6 +47,9 @@ pub(crate) enum Step {
     End(&'static str, usize),
     Kill(&'static str),
     Restart(&'static str),
+    /// The cluster leaves the federation, or returns.
+    Part(&'static str),
+    Return(&'static str),
 }
 
 fn name() -> impl Strategy<Value = &'static str> + Clone {
@@ -79,13 +82,16 @@ fn trouble() -> impl Strategy<Value = Step> + Clone {
     ]
 }
 
-fn schedules() -> impl Strategy<Value = Schedule> + Clone {
+/// Schedules in which so many in sixteen steps are a cluster's leaving or returning.
+fn schedules(moves: u32) -> impl Strategy<Value = Schedule> + Clone {
     let policy = || select(POLICIES.to_vec());
     let step = prop_oneof![
         5 => (name(), policy()).prop_map(|(name, policy)| Step::Edit(name, policy)),
-        2 => (name(), policy()).prop_map(|(name, policy)| Step::Remove(name, policy)),
+        2 + moves / 2 => (name(), policy()).prop_map(|(name, policy)| Step::Remove(name, policy)),
         1 => name().prop_map(Step::Turn),
-        8 => trouble(),
+        8 - moves => trouble(),
+        moves => name().prop_map(Step::Part),
+        moves => name().prop_map(Step::Return),
     ];
     let pauses = || select(vec![0u64, 5, 50, 1_000, 8_000, 60_000]);
     let removals = (name(), name(), name()).prop_map(|(x, y, z)| [x, y, z]);
@@ -125,8 +131,18 @@ async fn edit(world: &World, history: &mut History, policy: Policy, name: &str, 
 
 async fn remove(world: &World, history: &mut History, policy: Policy, name: &str) -> bool {
     let done = world.at(name).send("DELETE", &path(policy), "application/json", json!(null)).await.is_ok();
-    history.removed |= done;
+    // In a cluster that is no member that is nobody's removal, unless no member has it.
+    history.removed |= done && (!world.out.contains(name) || !is_held(world, policy).await);
     done
+}
+
+async fn is_held(world: &World, policy: Policy) -> bool {
+    for name in NAMES.iter().filter(|name| !world.out.contains(**name)) {
+        if world.at(name).get(&path(policy)).await.is_some() {
+            return true;
+        }
+    }
+    false
 }
 
 async fn turn(world: &World, name: &str) {
@@ -156,6 +172,8 @@ async fn take(world: &mut World, histories: &mut Histories, step: &Step, says: i
             world.kill(name).await;
             world.start(name).await;
         }
+        Step::Part(name) => world.part(name).await,
+        Step::Return(name) => world.return_to(name).await,
     }
 }
 
@@ -163,6 +181,9 @@ async fn take(world: &mut World, histories: &mut Histories, step: &Step, says: i
 async fn heal(world: &mut World) {
     for supervisor in SUPERVISORS {
         world.kill(supervisor).await;
+    }
+    for name in NAMES {
+        world.return_to(name).await;
     }
     for supervisor in SUPERVISORS {
         world.start(supervisor).await;
@@ -230,6 +251,16 @@ pub(crate) async fn scenario(schedule: Schedule, trace: Trace) {
 #[test]
 fn any_schedule_ends_well() {
     let exploration =
-        Exploration { name: "any_schedule_ends_well", seeds: seeds(SCHEDULES), schedules: schedules() };
+        Exploration { name: "any_schedule_ends_well", seeds: seeds(SCHEDULES), schedules: schedules(0) };
+    explore(&exploration, scenario);
+}
+
+#[test]
+fn members_leave_and_return_in_any_order() {
+    let exploration = Exploration {
+        name: "members_leave_and_return_in_any_order",
+        seeds: seeds(SCHEDULES),
+        schedules: schedules(3),
+    };
     explore(&exploration, scenario);
 }

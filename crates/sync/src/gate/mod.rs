@@ -266,6 +266,7 @@ mod tests {
             }
         };
         tokio::select! {
+            biased;
             due = gate.is_due() => assert!(due),
             () = endless => {}
         }

@@ -6,7 +6,7 @@ use koinon_control::queue::Next;
 use serde_json::Value;
 
 use super::Pipeline;
-use crate::contest::Verdict;
+use crate::drift::Verdict;
 use crate::end::{Deleted, Part};
 use crate::gate::Pass;
 use crate::lane::Direction;
@@ -23,7 +23,7 @@ impl Pipeline {
             (above.record().map(|record| record.open()), below.record().map(|record| record.open()));
         let from = above.record().map_or(0, |record| record.print_of_spec());
         let now = below.record().map_or(0, |record| record.print_of_spec());
-        let known = Known { settled: lane.contest.is_settled(&key, from, now), reported: false };
+        let known = Known { settled: lane.drift.is_settled(&key, from, now), reported: false };
         let decided = plan::down(
             &self.rules,
             super::up::seen(&above, &original),
@@ -71,7 +71,7 @@ impl Pipeline {
     /// What to do instead of a write, if anything.
     fn judged(&self, key: &Key, from: u64, now: u64) -> Option<Next> {
         let lane = self.lane(Direction::Down);
-        match lane.contest.judge(key, from, now) {
+        match lane.drift.judge(key, from, now) {
             Verdict::Write => None,
             Verdict::Settled => Some(lane.done(key)),
             Verdict::Wait(left) => Some(Next::After(left)),
@@ -112,7 +112,7 @@ impl Pipeline {
             let again = plan::down(&self.rules, Seen::Known(original), Seen::Known(&copy), Known::default());
             matches!(again, Down::Update { .. })
         });
-        if let Some(times) = lane.contest.note(key, from, record.print_of_spec(), shaped) {
+        if let Some(times) = lane.drift.note(key, from, record.print_of_spec(), shaped) {
             let place = self.down.place;
             self.reporter.warn(
                 "CopyContested",

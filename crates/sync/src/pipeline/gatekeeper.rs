@@ -116,7 +116,7 @@ impl Pipeline {
                 }
             };
             tokio::time::sleep(pause).await;
-            self.lanes.iter().for_each(|lane| lane.contest.tidy());
+            self.lanes.iter().for_each(|lane| lane.drift.tidy());
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod down;
 mod gatekeeper;
+mod hearing;
 mod up;
 
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use koinon_control::call;
 use koinon_control::queue::{Next, work};
 use tokio::sync::{Notify, watch};
 
+use self::hearing::Hearing;
 use crate::access::Access;
 use crate::board::Link;
 use crate::end::End;
-use crate::follow::{News, follow};
+use crate::follow::follow;
 use crate::gate::Gate;
 use crate::lane::{Direction, Lane};
 use crate::metrics::Metrics;
@@ -77,8 +79,8 @@ impl Pipeline {
         let limit = self.options.writes;
         tokio::select! {
             biased;
-            never = follow(self.up.source(self.options.resync), |news| self.hear(&self.up, &self.up_link, news)) => match never {},
-            never = follow(self.down.source(self.options.resync), |news| self.hear(&self.down, &self.down_link, news)) => match never {},
+            never = follow(self.up.source(self.options.resync), Hearing::of(self, &self.up, &self.up_link)) => match never {},
+            never = follow(self.down.source(self.options.resync), Hearing::of(self, &self.down, &self.down_link)) => match never {},
             never = work(&down.queue, limit, |key| self.work_down(key)) => match never {},
             never = work(&up.queue, limit, |key| self.work_up(key)) => match never {},
             never = self.keep_gate() => match never {},
@@ -92,52 +94,6 @@ impl Pipeline {
             Direction::Down => &self.lanes[0],
             Direction::Up => &self.lanes[1],
         }
-    }
-
-    fn hear(&self, end: &End, link: &Link, news: News<Wire>) {
-        if !matches!(news, News::Failed(_)) && link.reached() {
-            // What waited for the link need not wait any longer.
-            self.lanes.iter().for_each(|lane| lane.queue.hurry());
-            self.gate.look_again();
-        }
-        let changed = match news {
-            News::All(version, list) => {
-                self.metrics.listed(&self.crd, end.place);
-                self.reporter.solved("Forbidden");
-                let list = list.into_iter().map(|item| self.shared(end, item)).collect();
-                let changed = end.side.replace(version, list);
-                if !*self.ready.borrow() && self.up.side.is_listed() && self.down.side.is_listed() {
-                    self.ready.send_replace(true);
-                    // Until now nothing could be decided about any of them.
-                    let mut all = self.up.side.keys();
-                    all.extend(self.down.side.keys());
-                    return self.look_at(all);
-                }
-                changed
-            }
-            News::Changed(item) => {
-                let (key, record) = self.shared(end, item);
-                end.side.apply(key, record)
-            }
-            News::Removed(item) => {
-                let (key, record) = self.shared(end, item);
-                end.side.delete(key, &record.uid, record.version)
-            }
-            News::Passed(version) => end.side.pass(version),
-            News::Reached => Vec::new(),
-            News::Failed(error) => {
-                if error.is_path_unknown() {
-                    self.lost.notify_one();
-                }
-                if error.code() == Some(403) {
-                    self.reporter
-                        .problem("Forbidden", format!("the {} does not let us look: {error}", end.place));
-                }
-                link.failed(&error);
-                Vec::new()
-            }
-        };
-        self.look_at(changed);
     }
 
     /// What came from one side, sharing what it has in common with the other.
@@ -167,7 +123,7 @@ impl Pipeline {
     fn count(&self, direction: Direction, verb: &'static str, key: &Key, error: Option<&call::Error>) {
         let outcome = match error {
             None => "ok".into(),
-            Some(call::Error::NoAnswer) => "timeout".into(),
+            Some(call::Error::NoAnswer(_)) => "timeout".into(),
             Some(call::Error::Refused(status)) => status.code.to_string(),
             Some(call::Error::Failed(_)) => "unreachable".into(),
         };

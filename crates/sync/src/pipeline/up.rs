@@ -3,7 +3,7 @@
 use koinon_control::queue::Next;
 
 use super::Pipeline;
-use crate::contest::Verdict;
+use crate::drift::Verdict;
 use crate::end::Part;
 use crate::lane::Direction;
 use crate::plan::{self, Idle, Known, Object, Observed, Seen, Up};
@@ -21,7 +21,7 @@ impl Pipeline {
         let (original, copy) = (Some(upper.open()), Some(lower.open()));
         let spec = (upper.print_of_spec(), lower.print_of_spec());
         let known = Known {
-            settled: self.lane(Direction::Down).contest.is_settled(&key, spec.0, spec.1),
+            settled: self.lane(Direction::Down).drift.is_settled(&key, spec.0, spec.1),
             reported: self.down.side.is_cleared(&key, &lower.uid),
         };
         let (from, now) = (self.source_of_status(upper, lower), upper.print_of_status());
@@ -39,7 +39,7 @@ impl Pipeline {
             }
         };
         self.reporter.fine("StatusUnfit", &key);
-        match lane.contest.judge(&key, from, now) {
+        match lane.drift.judge(&key, from, now) {
             Verdict::Write => {}
             Verdict::Settled => return lane.done(&key),
             Verdict::Wait(left) => return Next::After(left),
@@ -57,7 +57,7 @@ impl Pipeline {
         if !self.up.status && record.print_of_status() == now {
             self.doubt.notify_one();
         }
-        if let Some(times) = lane.contest.note(&key, from, record.print_of_status(), shaped) {
+        if let Some(times) = lane.drift.note(&key, from, record.print_of_status(), shaped) {
             let place = self.up.place;
             self.reporter.warn(
                 "StatusContested",

@@ -7,7 +7,7 @@
 //! That a deletion is meant for the members shows only while it waits. Each federated object owns an anchor for that (`anchor`).
 
 mod anchor;
-mod anchoring;
+mod anchor_controller;
 mod intent;
 mod record;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use koinon_api::names::{MANAGED_BY, MANAGER, SYSTEM_NAMESPACE};
+use koinon_api::names::{MANAGER, SYSTEM_NAMESPACE};
 use koinon_control::call::{self, within_deadline};
 use koinon_control::queue::{Next, Queue, work};
 use koinon_control::{Key, View};
@@ -30,11 +30,12 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
-use self::anchoring::Anchors;
+use self::anchor_controller::Anchors;
 pub(crate) use self::intent::{finalizers, is_for_members};
 use self::record::Deletion;
+use crate::content;
 use crate::members::Kind;
-use crate::writing::Ledger;
+use crate::writing::WriteHistory;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -43,7 +44,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Deletions {
     federation: Client,
     fleet: Arc<Fleet>,
-    ledger: Arc<Ledger>,
+    history: Arc<WriteHistory>,
     records: Arc<View<ConfigMap>>,
     /// Seen, and not yet written down, by the name of the record.
     seen: Mutex<BTreeMap<String, Deletion>>,
@@ -69,7 +70,7 @@ impl Deletions {
     pub(crate) fn new(
         federation: Client,
         fleet: Arc<Fleet>,
-        ledger: Arc<Ledger>,
+        history: Arc<WriteHistory>,
         lost: impl Fn(Kind, Key) + Send + Sync + 'static,
     ) -> Arc<Deletions> {
         let queue = Arc::new(Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
@@ -81,7 +82,7 @@ impl Deletions {
             }
         });
         let anchors = Anchors::new(lost);
-        Arc::new(Deletions { federation, fleet, ledger, records, seen: Mutex::default(), queue, anchors })
+        Arc::new(Deletions { federation, fleet, history, records, seen: Mutex::default(), queue, anchors })
     }
 
     /// Takes in that an object is going, and its members' objects with it. To be called with every version that is seen of
@@ -114,6 +115,7 @@ impl Deletions {
         let api = Api::namespaced(self.federation.clone(), SYSTEM_NAMESPACE);
         let known = &known;
         tokio::select! {
+            biased;
             never = self.records.follow(api) => never,
             never = self.hear_of_members() => never,
             never = self.look_after_anchors(known) => never,
@@ -173,7 +175,10 @@ impl Deletions {
             made = within_deadline(api.create(&params, &map)).await;
         }
         match made {
-            Ok(made) => self.records.learn(made),
+            Ok(made) => {
+                deletion.log("DeletionBegun", "it is deleted in its members");
+                self.records.learn(made);
+            }
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
@@ -198,7 +203,7 @@ impl Deletions {
             // Who left is no business of ours any more.
             let member = self.fleet.get(name)?;
             let place = (deletion.kind, key.clone(), member.name().clone());
-            if self.ledger.at(&place).on_its_way.is_some() {
+            if self.history.at(&place).on_its_way.is_some() {
                 return Some(name.clone());
             }
             let client = member.client();
@@ -227,10 +232,12 @@ impl Deletions {
                 Err(error) if !error.is_object_absent() => return Err(error),
                 _ => self.records.forget(&Key::of(map), &uid.unwrap_or_default()),
             }
+            deletion.log("DeletionDone", "it is deleted in all members");
         } else if Deletion::read(map).is_some_and(|before| before != deletion) {
             let map = ConfigMap { data: Some(deletion.data()), ..map.clone() };
             let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
             self.records.learn(within_deadline(api.replace(&map.name_any(), &params, &map)).await?);
+            deletion.log("DeletionHeld", "it is not deleted in all members yet");
         }
         Ok(())
     }
@@ -250,7 +257,7 @@ where
         Err(error) if error.is_object_absent() => return Ok(()),
         Err(error) => return Err(error),
     };
-    if there.labels().get(MANAGED_BY).is_none_or(|by| by != MANAGER) {
+    if !content::is_ours(there.labels()) {
         return Ok(());
     }
     let params = DeleteParams {

@@ -28,6 +28,13 @@ impl Deletion {
         Key::new(self.namespace.clone(), self.name.clone())
     }
 
+    /// A line of the log, with the members that are not clean.
+    pub(super) fn log(&self, reason: &str, what: &str) {
+        let (kind, namespace, name) = (self.kind.as_str(), self.namespace.as_str(), self.name.as_str());
+        let left = (!self.members.is_empty()).then(|| self.members.join(","));
+        tracing::info!(kind, namespace, name, reason, members = left, "{what}");
+    }
+
     /// The name of the ConfigMap that it is kept in.
     pub(super) fn record(uid: &str) -> String {
         format!("deletion-{uid}")

@@ -1,11 +1,12 @@
-//! Looks at one federated Deployment at a time. Shadows and the record of who is started are written before any member is, so
+//! The controller of federated Deployments: one key at a time. Shadows and the record of started clusters are written before any member is, so
 //! that whoever comes next after a crash knows as much.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use koinon_api::failover::Failover;
 use koinon_api::names::workloads;
 use koinon_api::placement::Placement;
 use koinon_control::call;
@@ -13,20 +14,24 @@ use koinon_control::events::Weight;
 use koinon_control::queue::Next;
 use koinon_control::{Key, View};
 use kube::{Resource as _, ResourceExt as _};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::look::{Refused, Seen, Unobserved};
+use super::memory::{Memories, Memory};
 use super::plan::{Decision, Known, Rules, decide};
-use super::{manifest, read, status, story};
+use super::snapshot::{Refused, Seen};
+use super::{events, manifest, read, status};
+use crate::barred::{self, Barred};
 use crate::content;
 use crate::deployments::read::hash;
 use crate::digest::letters;
+use crate::failures::Failures;
 use crate::hub::Hub;
 use crate::members::{DeploymentRecord, Kind};
-use crate::metrics::Part;
-use crate::rollout::{self, Record, Step};
-use crate::writing::{Count, Has, Ledger, Order, Standing, Template, Why, Writer};
+use crate::metrics::{self, Part};
+use crate::rollout::{self, Reach, Step};
+use crate::startup::Startup;
+use crate::takeover::{Policy, Presence, is_due};
+use crate::writing::{Count, Has, Order, Template, Why, WriteHistory, WriteState, Writer};
 
 /// The controller of federated Deployments.
 pub(crate) struct Controller {
@@ -34,39 +39,43 @@ pub(crate) struct Controller {
     view: Arc<View<Deployment>>,
     pub(super) sets: Arc<View<ReplicaSet>>,
     writer: Writer<DeploymentRecord>,
+    /// What members have under the same names that is not ours.
+    presence: Arc<Presence<DeploymentRecord>>,
     /// What shadows were given, and made of it.
-    pub(super) shadows: Ledger,
-    /// What was last written on each, by its UID: kubectl's undo replaces all annotations.
-    memory: Mutex<HashMap<String, Memory>>,
-}
-
-/// What a Deployment should say of itself, in case somebody wiped it off.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
-    record: Record,
-    placement: Option<Placement>,
-    /// What members were told, as long as it is not written down: whoever changes the Deployment at that moment must not bring
-    /// back what was decided before.
-    decided: Option<Placement>,
-    unobserved: Unobserved,
-    /// The templates of its revisions, by name.
-    pub(super) templates: BTreeMap<String, (Value, rollout::Shadow)>,
+    pub(super) shadows: WriteHistory,
+    pub(super) memory: Memories,
+    failures: Failures,
+    startup: Startup,
 }
 
 impl Controller {
     pub(crate) fn new(hub: Arc<Hub>, view: Arc<View<Deployment>>, sets: Arc<View<ReplicaSet>>) -> Controller {
         let queue = hub.queue.clone();
         let index = hub.members.deployments.clone();
-        let writer = Writer::new(index, hub.ledger.clone(), hub.recorder.clone(), move |key| {
+        let jobs = queue.clone();
+        let presence = Arc::new(Presence::new(move |key| jobs.add((Kind::Deployment, key.clone()))));
+        let (history, recorder) = (hub.history.clone(), hub.recorder.clone());
+        let writer = Writer::new(index, history, presence.clone(), recorder, move |key| {
             queue.add((Kind::Deployment, key.clone()));
         });
-        let shadows = Ledger::new(hub.options.retry_refused);
-        Controller { hub, view, sets, writer, shadows, memory: Mutex::default() }
+        let shadows = WriteHistory::new(hub.options.retry_refused);
+        let jobs = hub.queue.clone();
+        let startup = Startup::new(Kind::Deployment, hub.options.unschedulable_after, move |key| {
+            jobs.add((Kind::Deployment, key.clone()));
+        });
+        let (memory, failures) = (Memories::default(), Failures::default());
+        Controller { hub, view, sets, writer, presence, shadows, memory, failures, startup }
     }
 
     pub(crate) async fn reconcile(&self, key: &Key) -> Next {
         let Some(deployment) = self.view.get(key) else {
-            self.hub.ledger.forget(Kind::Deployment, key);
+            self.hub.history.forget(Kind::Deployment, key);
+            self.presence.forget(key);
+            self.failures.forget(key);
+            self.startup.forget(key);
+            for shadow in self.memory.forget(key) {
+                self.forget_shadow(&shadow);
+            }
             self.hub.metrics.count(Kind::Deployment, key, None);
             return Next::Done;
         };
@@ -74,10 +83,14 @@ impl Controller {
             return next;
         }
         if deployment.metadata.deletion_timestamp.is_some() {
-            self.memory.lock().remove(&deployment.uid().unwrap_or_default());
             return Next::Done;
         }
-        match self.work_on(key, deployment).await {
+        let template = deployment.spec.as_ref().map(|spec| &spec.template);
+        let outcome = match self.hub.barred(key, template) {
+            Some(barred) => self.say_barred(&deployment, &barred).await,
+            None => self.work_on(key, deployment).await,
+        };
+        match outcome {
             Ok(next) => next,
             Err(error) => {
                 tracing::debug!(%key, %error, "the Deployment, or one of its shadows, was not written");
@@ -86,11 +99,22 @@ impl Controller {
         }
     }
 
+    /// How much is remembered, by what it is for.
+    pub(crate) fn remembered(&self) -> [(metrics::Memory, usize); 4] {
+        [
+            (metrics::Memory::Shadows, self.shadows.len()),
+            (metrics::Memory::Workloads, self.memory.len()),
+            (metrics::Memory::Presence, self.presence.len()),
+            (metrics::Memory::Troubles, self.failures.len() + self.startup.len()),
+        ]
+    }
+
     async fn work_on(&self, key: &Key, mut deployment: Arc<Deployment>) -> Result<Next, call::Error> {
         if let Some(answer) = self.roll_back(&deployment).await? {
             self.view.learn(answer);
             return Ok(Next::After(Duration::ZERO));
         }
+        self.ask_members(&deployment).await;
         let decision = self.decide(&deployment);
         let Some(mut decision) = decision else { return Ok(Next::Done) };
         if let Some(replicas) = decision.follows {
@@ -100,7 +124,7 @@ impl Controller {
         self.make_shadows(&deployment, &decision).await?;
         if decision.plan.record != read::record(&deployment).unwrap_or_default() {
             deployment = self.write_record(&deployment, &decision).await?;
-            if let Some(told) = story::started(&decision.plan) {
+            if let Some(told) = events::started(&decision.plan) {
                 self.hub.recorder.tell(&*deployment, told.weight, told.reason, told.message);
             }
         }
@@ -133,7 +157,9 @@ impl Controller {
         anchored?;
         let more = !self.orders(&deployment, &decision).is_empty();
         let starts = !decision.plan.started.is_empty();
-        Ok(match decision.look_again {
+        let others = self.presence.look_again(key).into_iter().chain(self.startup.look_again(key));
+        let look_again = decision.look_again.into_iter().chain(others).min();
+        Ok(match look_again {
             _ if starts && wrote => Next::After(Duration::ZERO),
             _ if more => Next::Retry,
             Some(pause) => Next::After(pause),
@@ -144,47 +170,96 @@ impl Controller {
     fn decide(&self, deployment: &Deployment) -> Option<Decision> {
         let _timer = self.hub.metrics.time(Part::Plan);
         let spec = deployment.spec.as_ref()?;
-        let uid = deployment.uid().unwrap_or_default();
         let shadows = self.known_shadows(deployment);
-        let memory = self.memory.lock().get(&uid).cloned().unwrap_or_default();
+        let memory = self.memory.of(deployment);
         let names: Vec<String> = shadows.iter().map(|shadow| shadow.template.clone()).collect();
-        let said = deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
-        let said = said.or(memory.placement);
-        let mut members = self.look(&Key::of(deployment), &hash(&spec.template), &names);
+        let said = self.said(deployment, &memory);
+        let before = memory.decided.clone().or_else(|| said.clone());
+        let mut members = self.look(deployment, &hash(&spec.template), &names, before.as_ref());
+        let withheld = members
+            .extract_if(.., |_, seen| seen.withheld.is_some())
+            .filter_map(|(name, seen)| Some((name, seen.withheld?)))
+            .collect();
         let now = self.hub.clock.now();
         self.remember(deployment, |memory| memory.unobserved.update(now, &mut members));
         let known = Known {
             members: &members,
+            withheld: &withheld,
             shadows,
             record: read::record(deployment).unwrap_or(memory.record),
-            ended: read::has_ended(deployment),
-            told: memory.decided.as_ref().and_then(|_| said.clone()),
-            before: memory.decided.or(said),
+            progress: read::said(deployment),
+            said,
+            before,
         };
         let hub = &self.hub;
         let rules = Rules { surge: hub.options.max_surge, patience: hub.options.unschedulable_after };
         Some(decide(now, rules, deployment, spec, &known))
     }
 
-    /// Every member as it is seen now. `wanted` and `shadows` are the templates that have a name.
-    fn look(&self, key: &Key, wanted: &str, shadows: &[String]) -> BTreeMap<String, Seen> {
-        let members = &self.hub.members;
+    /// Where the replicas are by what is written down.
+    fn said(&self, deployment: &Deployment, memory: &Memory) -> Option<Placement> {
+        let said = deployment.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
+        said.or_else(|| memory.placement.clone())
+    }
+
+    /// Asks members that have nothing of ours what they have under this name, where that is not known.
+    async fn ask_members(&self, deployment: &Deployment) {
+        let Some(spec) = &deployment.spec else { return };
+        let memory = self.memory.of(deployment);
+        let before = memory.decided.clone().or_else(|| self.said(deployment, &memory));
+        let (key, generation) = (Key::of(deployment), deployment.metadata.generation.unwrap_or(0));
+        let policy = Policy::of(deployment.annotations());
+        let due = self.hub.members.due(&self.presence, &self.hub.members.deployments, &key, |name| {
+            is_due(before.as_ref().and_then(|before| before.clusters.get(name)), policy)
+        });
+        let stale = due.into_iter().filter(|member| self.presence.is_stale(&key, member, generation));
+        let said = content::said(&deployment.metadata, spec);
+        self.presence.ask(&key, stale.collect(), said, generation).await;
+    }
+
+    /// Every member as it is seen now. `wanted` and `shadows` are the templates that have a name, `before` is where the replicas
+    /// were last.
+    fn look(
+        &self,
+        deployment: &Deployment,
+        wanted: &str,
+        shadows: &[String],
+        before: Option<&Placement>,
+    ) -> BTreeMap<String, Seen> {
+        let (key, members) = (&Key::of(deployment), &self.hub.members);
+        let (policy, failover) =
+            (Policy::of(deployment.annotations()), Failover::of(deployment.annotations()));
         let mut waiting = members.waiting.of(Kind::Deployment, key);
         // Before the records: what is answered in between is then still on its way, and not taken for somebody's change.
-        let mut standings = self.hub.ledger.of(Kind::Deployment, key);
+        let mut states = self.hub.history.of(Kind::Deployment, key);
         let mut records = members.deployments.everywhere(key);
         let seen = members.fleet.members().into_iter().map(|member| {
             let name = member.name();
-            let record = records.remove(name);
-            let standing = standings.remove(name).unwrap_or_default();
+            let last = before.and_then(|before| before.clusters.get(name.as_str()));
+            let reach = members.reach_since(&member, &members.deployments, last);
+            let unheard = reach == Reach::Unsure;
+            let waits = || members.waits(&member, failover, self.hub.clock.now());
+            let seen =
+                self.presence.see(key, &member, records.remove(name), reach, is_due(last, policy), policy);
+            let (record, withheld, reach) = (seen.record, seen.withheld, seen.reach);
+            let standing = states.remove(name).unwrap_or_default();
             let known = |name: &str| name == wanted || shadows.iter().any(|shadow| shadow == name);
             let template = record.as_ref().and_then(|record| template_of(record, &standing, known));
             let took = standing.took();
+            let waiting = waiting.remove(name).unwrap_or_default();
+            let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
+            let startup = record
+                .as_ref()
+                .filter(|_| reach == Reach::Online)
+                .and_then(|record| self.startup.why(key, &member, record.startup(waiting.len()), selector));
             let seen = Seen {
-                reach: members.reach(&member, &members.deployments),
+                reach,
                 record,
+                withheld,
                 template,
-                waiting: waiting.remove(name).unwrap_or_default(),
+                waiting,
+                startup,
+                unheard,
                 took,
                 refused: standing.refusal.map(|one| Refused {
                     times: one.times,
@@ -192,6 +267,7 @@ impl Controller {
                     message: one.message,
                 }),
                 on_its_way: standing.on_its_way,
+                waits: if reach == Reach::Offline { waits() } else { None },
                 unobserved_since: None,
             };
             (name.as_str().to_owned(), seen)
@@ -216,8 +292,15 @@ impl Controller {
     ) -> Option<Order> {
         let (hub, key) = (&self.hub, Key::of(deployment));
         let member = hub.members.fleet.get(name)?;
-        let standing = hub.ledger.at(&(Kind::Deployment, key.clone(), member.name().clone()));
+        let standing = hub.history.at(&(Kind::Deployment, key.clone(), member.name().clone()));
         let record = hub.members.deployments.get(name, &key);
+        let found = match record {
+            Some(_) => None,
+            None => self.presence.taken(&key, &member, Policy::of(deployment.annotations())),
+        };
+        let record = record.or_else(|| found.as_ref().map(|found| found.record.clone()));
+        // What somebody else made becomes ours with its new template, when its turn has come, and all of it at once.
+        let foreign = found.filter(|found| !found.ours);
         let known = |name: &str| templates.contains_key(name);
         let has_template = record.as_ref().and_then(|record| template_of(record, &standing, known));
         let template = match &step.template {
@@ -240,7 +323,9 @@ impl Controller {
         }
         let count = step.replicas.map_or(Count::AsItIs, Count::Of);
         let why = match &record {
-            None => decision.missing.get(name).copied().unwrap_or(Why::New),
+            None => decision.missing.get(name).cloned().unwrap_or(Why::New),
+            Some(_) if foreign.is_some() && step.template == rollout::Template::AsItIs => return None,
+            Some(_) if let Some(foreign) = &foreign => foreign.take_over(),
             Some(record) => {
                 let miscounts = step.replicas.is_some_and(|replicas| replicas != record.spec_replicas);
                 let told = standing.told().is_some_and(|told| told != record.spec_replicas);
@@ -269,7 +354,28 @@ impl Controller {
             template,
             why,
             about: deployment.object_ref(&()),
+            namespace: hub.namespace(&deployment.namespace().unwrap_or_default()),
         })
+    }
+
+    /// Says why nothing is placed; what runs stays as it is. `kubectl rollout status` fails at once.
+    async fn say_barred(&self, deployment: &Deployment, barred: &Barred) -> Result<Next, call::Error> {
+        let known = deployment.status.as_ref();
+        let kept = known.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let told = kept.iter().any(|one| {
+            one.type_ == barred::CONDITION && one.message.as_deref() == Some(barred.message.as_str())
+        });
+        let status = status::barred(self.hub.clock.now(), deployment, barred);
+        if content::is_same_status(&deployment.status, &Some(&status)) {
+            return Ok(Next::Done);
+        }
+        let patch = json!({"metadata": {"resourceVersion": deployment.resource_version()}, "status": status});
+        let answer = self.hub.patch_status(deployment, patch).await?;
+        if !told {
+            self.hub.recorder.tell(deployment, Weight::Warning, barred.reason, barred.message.as_str());
+        }
+        self.view.learn(answer);
+        Ok(Next::Done)
     }
 
     /// Writes down who is started, over exactly what was looked at.
@@ -297,9 +403,11 @@ impl Controller {
         let status = status::status(now, deployment, &decision.plan.status, more);
         let revision = decision.plan.shadows.wanted.iter().map(|shadow| shadow.revision).max();
         let others = content::size_beside_placement(deployment.annotations());
+        let revisions = self.revisions_wanted(deployment, decision);
         let annotations = [
             (workloads::PLACEMENT, Some(decision.placement.to_json_beside(others))),
             (workloads::REVISION, revision.map(|revision| revision.to_string())),
+            (workloads::REVISIONS, revisions.to_json()),
             // kubectl's undo brings it along with the annotations of the shadow.
             (workloads::SHADOW, None),
         ];
@@ -320,9 +428,12 @@ impl Controller {
         self.remember(deployment, |memory| {
             memory.placement = Some(decision.placement.clone());
             memory.decided = None;
+            memory.revisions = Some(revisions);
         });
-        let story = story::tell(deployment, &decision.plan);
-        for told in decision.told.iter().chain(&story) {
+        let story = events::tell(deployment, &decision.plan);
+        let failed = read::has_failure(deployment);
+        let failures = self.failures.news(&Key::of(deployment), &decision.uncreated, failed);
+        for told in decision.told.iter().chain(&story).chain(&failures) {
             self.hub.recorder.tell(deployment, told.weight, told.reason, told.message.as_str());
         }
         self.tell_faults(deployment, decision);
@@ -349,15 +460,13 @@ impl Controller {
     }
 
     pub(super) fn remember(&self, deployment: &Deployment, change: impl FnOnce(&mut Memory)) {
-        change(self.memory.lock().entry(deployment.uid().unwrap_or_default()).or_default());
+        self.memory.change(deployment, change);
     }
 
     /// All templates that have a name, by that.
     pub(super) fn templates(&self, deployment: &Deployment) -> BTreeMap<String, Value> {
-        let memory = self.memory.lock();
-        let known =
-            memory.get(&deployment.uid().unwrap_or_default()).into_iter().flat_map(|one| &one.templates);
-        let known = known.map(|(name, (template, _))| (name.clone(), template.clone()));
+        let known = self.memory.of(deployment).templates.into_iter();
+        let known = known.map(|(name, (template, _))| (name, template));
         let wanted = deployment.spec.as_ref().map(|spec| (hash(&spec.template), read::plain(&spec.template)));
         known.chain(wanted).collect()
     }
@@ -367,7 +476,7 @@ impl Controller {
 /// what we wrote beside it.
 fn template_of(
     record: &DeploymentRecord,
-    standing: &Standing,
+    standing: &WriteState,
     is_known: impl Fn(&str) -> bool,
 ) -> Option<String> {
     let said = letters(record.template);

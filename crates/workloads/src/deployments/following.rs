@@ -1,4 +1,4 @@
-//! Where members count for themselves, the federated Deployment says what they ask for in all.
+//! Where the members' autoscalers own `spec.replicas`, the federated Deployment follows the sum of their counts.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use koinon_api::names::MANAGER;

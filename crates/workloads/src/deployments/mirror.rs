@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use koinon_api::names::MANAGER;
+use koinon_api::names::{MANAGER, workloads};
 use koinon_control::Key;
 use koinon_control::call::{self, within_deadline};
 use koinon_control::events::Weight;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::controller::Controller;
 use super::plan::Decision;
 use super::read::{self, plain};
+use super::revisions::Revisions;
 use super::shadow;
 use crate::content;
 use crate::digest::{digest, letters};
@@ -28,8 +29,9 @@ impl Controller {
     pub(super) fn known_shadows(&self, deployment: &Deployment) -> Vec<Shadow> {
         let mut known: Vec<Shadow> = Vec::new();
         let mut found = Vec::new();
-        for set in self.shadows_of(deployment) {
-            let Some(shadow) = read::shadow(&set) else { continue };
+        let revisions = self.revisions(deployment);
+        for set in self.sets.in_namespace(&deployment.namespace().unwrap_or_default()) {
+            let Some(shadow) = revisions.shadow(deployment, &set) else { continue };
             let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref()).map(plain);
             // One that somebody edited is no witness of its template.
             if let Some(template) = template.filter(|template| letters(digest(template)) == shadow.template) {
@@ -48,10 +50,17 @@ impl Controller {
         known
     }
 
-    fn shadows_of(&self, deployment: &Deployment) -> Vec<Arc<ReplicaSet>> {
-        let mut sets = self.sets.in_namespace(&deployment.namespace().unwrap_or_default());
-        sets.retain(|set| mirrors(set, deployment));
-        sets
+    /// What is written down of a Deployment's revisions: as we wrote it last, or as it says.
+    pub(super) fn revisions(&self, deployment: &Deployment) -> Revisions {
+        self.memory.revisions(deployment).or_else(|| Revisions::of(deployment)).unwrap_or_default()
+    }
+
+    /// What is to be written down of them.
+    pub(super) fn revisions_wanted(&self, deployment: &Deployment, decision: &Decision) -> Revisions {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let there = |name: &str| self.sets.get(&Key::new(namespace.as_str(), name));
+        let (wanted, newest) = (&decision.plan.shadows.wanted, decision.desired.template.as_str());
+        self.revisions(deployment).wanted(deployment, wanted, newest, there)
     }
 
     /// Makes every shadow say what it should, and removes those that are too many.
@@ -60,18 +69,17 @@ impl Controller {
         deployment: &Deployment,
         decision: &Decision,
     ) -> Result<(), call::Error> {
-        let templates = self.templates(deployment);
+        let (templates, revisions) = (self.templates(deployment), self.revisions(deployment));
         for wanted in &decision.plan.shadows.wanted {
             let key = Key::new(deployment.namespace().unwrap_or_default(), wanted.name.as_str());
             let there = self.sets.get(&key);
             let Some(template) = templates.get(&wanted.template) else { continue };
             let newest = wanted.template == decision.desired.template;
-            let said = shadow::manifest(deployment, wanted, template, newest, there.as_deref());
+            let cause = revisions.cause(deployment, wanted, newest, there.as_deref());
+            let said = shadow::manifest(deployment, wanted, template, cause);
             let content = content::of_manifest(&said);
             let has = there.as_deref().map_or(Has::Other, |there| {
-                let metadata = &there.metadata;
-                let actual =
-                    content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &there.spec);
+                let actual = content::of_mirror(&there.metadata, &there.spec);
                 self.shadows.at(&place(&key)).has(content, actual)
             });
             let refusal = self.shadows.at(&place(&key)).refusal.and_then(|refusal| refusal.pause(content));
@@ -135,10 +143,15 @@ impl Controller {
         // By force: whoever edits a shadow edits a mirror.
         let params = PatchParams { force: true, ..PatchParams::apply(MANAGER) };
         let api = self.api(&key.namespace);
-        let answer = within_deadline(api.patch(&key.name, &params, &Patch::Apply(said))).await?;
-        let metadata = &answer.metadata;
-        let actual =
-            content::of_object(metadata.labels.as_ref(), metadata.annotations.as_ref(), &answer.spec);
+        let mut answer = within_deadline(api.patch(&key.name, &params, &Patch::Apply(said))).await?;
+        // What others own stays when it is applied; a cause is nobody's but the Deployment's.
+        let cause = workloads::CHANGE_CAUSE;
+        if said["metadata"]["annotations"][cause].is_null() && answer.annotations().contains_key(cause) {
+            let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+            let without = json!({"metadata": {"annotations": {cause: null}}});
+            answer = within_deadline(api.patch(&key.name, &params, &Patch::Merge(without))).await?;
+        }
+        let actual = content::of_mirror(&answer.metadata, &answer.spec);
         self.shadows.note(&place(key), content, actual);
         self.sets.learn(answer);
         Ok(())
@@ -147,9 +160,9 @@ impl Controller {
     async fn remove_shadow(&self, deployment: &Deployment, name: &str) -> Result<(), call::Error> {
         let key = Key::new(deployment.namespace().unwrap_or_default(), name);
         self.remember(deployment, |memory| memory.templates.retain(|_, (_, shadow)| shadow.name != name));
-        let Some(there) = self.sets.get(&key).filter(|there| mirrors(there, deployment)) else {
-            return Ok(());
-        };
+        let revisions = self.revisions(deployment);
+        let is_shadow = |there: &Arc<ReplicaSet>| revisions.shadow(deployment, there).is_some();
+        let Some(there) = self.sets.get(&key).filter(is_shadow) else { return Ok(()) };
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
@@ -162,18 +175,20 @@ impl Controller {
             Err(error) if !error.is_object_absent() => Err(error),
             _ => {
                 self.sets.forget(&key, &there.uid().unwrap_or_default());
+                self.forget_shadow(&key);
                 Ok(())
             }
         }
     }
 
+    /// Nothing is remembered of a shadow that is gone.
+    pub(super) fn forget_shadow(&self, key: &Key) {
+        self.shadows.forget(Kind::ReplicaSet, key);
+    }
+
     fn api(&self, namespace: &str) -> Api<ReplicaSet> {
         Api::namespaced(self.hub.federation.clone(), namespace)
     }
-}
-
-fn mirrors(set: &ReplicaSet, deployment: &Deployment) -> bool {
-    read::is_shadow_of(set, deployment) || read::is_left_for(set, deployment)
 }
 
 /// Shadows live on the federation's own API server; the book of what they were given calls it so.

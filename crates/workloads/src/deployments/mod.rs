@@ -10,16 +10,18 @@
 
 mod budget;
 mod controller;
+mod events;
 mod following;
-mod look;
 mod manifest;
+mod memory;
 mod mirror;
 mod plan;
 mod read;
+mod revisions;
 mod rollback;
 mod shadow;
+mod snapshot;
 mod status;
-mod story;
 
 pub(crate) use self::controller::Controller;
 pub(crate) use self::plan::desired;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,16 +13,18 @@ use koinon_api::rollout::MaxConcurrent;
 use kube::ResourceExt as _;
 
 use super::budget::{Budget, Claim, Part, Used};
-use super::look::Seen;
 use super::read;
+use super::snapshot::Seen;
+use crate::events::{self, Told};
 use crate::intent::{Intent, intent};
+use crate::members::{DeploymentRecord, waits_for};
+use crate::messages::several;
 use crate::metrics::Counts;
 use crate::placing::{self, Placed, Surge, Wanted, place};
 use crate::rollout::{
-    self, Condition, Counting, Desired, Member, Phase, Reach, Record, Shadow, Strategy, View,
+    self, Condition, Counting, Desired, Member, Phase, Reach, Record, Said, Shadow, Strategy, View,
 };
-use crate::story::{self, Told};
-use crate::words::several;
+use crate::takeover::{self, Counts as Runs, Found, Policy};
 use crate::writing::Why;
 
 /// How things are done.
@@ -34,14 +37,16 @@ pub(super) struct Rules {
 /// What is known of a Deployment beside itself.
 pub(super) struct Known<'a> {
     pub(super) members: &'a BTreeMap<String, Seen>,
+    /// Objects of somebody else that are not taken over: these clusters have no part in it.
+    pub(super) withheld: &'a BTreeMap<String, Arc<Found<DeploymentRecord>>>,
     pub(super) shadows: Vec<Shadow>,
     pub(super) record: Record,
-    /// Whether it last said that its update had ended.
-    pub(super) ended: bool,
+    /// What it last said of its update.
+    pub(super) progress: Said,
     /// Where the replicas should be by the last decision.
     pub(super) before: Option<Placement>,
-    /// Where users were last told that they are, if that is another one.
-    pub(super) told: Option<Placement>,
+    /// What is written down of that.
+    pub(super) said: Option<Placement>,
 }
 
 /// What was decided.
@@ -57,6 +62,8 @@ pub(super) struct Decision {
     pub(super) faults: Vec<Condition>,
     /// What members cannot have.
     pub(super) failure: Option<Condition>,
+    /// What each cluster says that cannot create its pods.
+    pub(super) uncreated: BTreeMap<String, String>,
     /// How many replicas it should say, where members count for themselves and it says another number.
     pub(super) follows: Option<i64>,
     /// Why each member would be written to if it has nothing.
@@ -108,13 +115,21 @@ pub(super) fn decide(
     debug_assert_eq!(rollout::check(&desired, &view, &plan), []);
     let mut placement = placement(&wanted, &desired, &view, &plan, &placed, known);
     intent.keep_offline(&mut placement, before);
-    let told = if intent.fault.is_none() {
-        story::tell(known.told.as_ref().or(before), &placement, replicas)
+    let policy = Policy::of(deployment.annotations());
+    placement.clusters.extend(known.withheld.iter().map(|(name, found)| {
+        let counts = Runs { replicas: found.record.replicas, available: found.record.available };
+        (name.clone(), takeover::withheld("Deployment", counts, &found.differs, policy))
+    }));
+    let mut told = if intent.fault.is_none() {
+        // What is written down is what users were told, also where a later decision is not written yet.
+        events::tell(known.said.as_ref(), &placement, replicas)
     } else {
         Vec::new()
     };
+    told.extend(events::not_taken_over(known.said.as_ref(), &placement));
     let pauses = known.members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
-    let look_again = placed.look_again.into_iter().chain(plan.look_again).chain(pauses).min();
+    let waits = known.members.values().filter_map(|seen| waits_for(seen.waits));
+    let look_again = placed.look_again.into_iter().chain(plan.look_again).chain(pauses).chain(waits).min();
     let parts = parts(&desired, budget, &view, &plan);
     let missing = known.members.iter().filter(|(_, seen)| seen.record.is_none()).map(|(name, seen)| {
         let last = before.and_then(|before| before.clusters.get(name));
@@ -123,8 +138,21 @@ pub(super) fn decide(
     let missing = missing.collect();
     let faults = conditions(&intent, faults);
     let failure = failure(known.members);
+    let uncreated = uncreated(known.members);
     let follows = follows(&desired, &view).filter(|count| *count != replicas);
-    Decision { faults, failure, follows, missing, desired, plan, placement, parts, told, look_again }
+    Decision {
+        faults,
+        failure,
+        uncreated,
+        follows,
+        missing,
+        desired,
+        plan,
+        placement,
+        parts,
+        told,
+        look_again,
+    }
 }
 
 /// What members ask for in all, where that is theirs to say and every one of them is known: as an autoscaler writes the count of
@@ -194,7 +222,7 @@ fn view(known: &Known<'_>, placed: &Placed, desired: &Desired) -> View {
         members: members.collect(),
         shadows: known.shadows.clone(),
         record: known.record.clone(),
-        ended: known.ended,
+        said: known.progress,
     }
 }
 
@@ -290,12 +318,21 @@ fn placement(
         if let Some(failing) = record.and_then(|record| record.failing.as_ref()) {
             entry.why = format!("{}; pods cannot be created: {}", entry.why, failing.message);
         }
+        // Where its controller gave up, that says it already.
+        let told = entry.state == ClusterState::Stalled;
+        if let Some(startup) = seen.and_then(|seen| seen.startup.as_ref()).filter(|_| !told) {
+            entry.why = format!("{}; {startup}", entry.why);
+        }
         let last = known.before.as_ref().and_then(|before| before.clusters.get(name));
         let unknown = seen.is_some_and(|seen| seen.record.is_none() && seen.reach != Reach::Online);
-        // Nothing is known of it at the moment: what was known last stays.
+        // Nothing is known of it at the moment: what was known last stays. Of one that was not heard of since the role began, so does
+        // all that was said of it; it is told of once it counts as offline.
         if let Some(last) = last.filter(|_| unknown) {
             let ClusterPlacement { replicas, ready, available, updated, .. } = *last;
             *entry = ClusterPlacement { replicas, ready, available, updated, ..entry.clone() };
+            if entry.desired == last.desired && seen.is_some_and(Seen::is_unheard) {
+                *entry = last.clone();
+            }
         }
     }
     for name in wanted.preferences.clusters.keys().filter(|name| *name != "*") {
@@ -306,6 +343,15 @@ fn placement(
         });
     }
     placement
+}
+
+/// The members that cannot create pods, and what they say.
+fn uncreated(members: &BTreeMap<String, Seen>) -> BTreeMap<String, String> {
+    let failing = |(name, seen): (&String, &Seen)| {
+        let failing = seen.record.as_ref()?.failing.as_ref()?;
+        Some((name.clone(), failing.message.to_string()))
+    };
+    members.iter().filter_map(failing).collect()
 }
 
 /// What members refuse, and the pods that cannot be created there.

@@ -5,13 +5,15 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use koinon_api::failover::Failover;
 use koinon_api::names::workloads;
 use koinon_api::rollout::{ClusterOrder, MaxConcurrent};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::digest::{digest, letters};
-use crate::rollout::{Amount, Counting, Desired, Record, Shadow, Strategy};
+use crate::rollout::{Amount, Counting, Desired, Record, Said, Shadow, Strategy};
+use crate::takeover::Policy;
 
 /// The label that tells the pods of a Deployment's ReplicaSets apart.
 pub(super) const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -54,6 +56,8 @@ pub(super) fn desired(
         fault(workloads::MAX_CONCURRENT_CLUSTERS, why.to_string());
         MaxConcurrent::default()
     });
+    faults.extend(Policy::fault(deployment.annotations()));
+    faults.extend(Failover::fault(deployment.annotations()));
     let seconds = |seconds: i32| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let desired = Desired {
         name: deployment.name_any(),
@@ -105,11 +109,13 @@ pub(crate) fn is_shadow(set: &ReplicaSet) -> bool {
 
 /// Whether a ReplicaSet mirrors a revision of this Deployment.
 pub(super) fn is_shadow_of(set: &ReplicaSet, deployment: &Deployment) -> bool {
+    is_shadow(set) && is_owned_by(set, deployment)
+}
+
+/// Whether a ReplicaSet belongs to this Deployment.
+pub(super) fn is_owned_by(set: &ReplicaSet, deployment: &Deployment) -> bool {
     let mut owners = set.owner_references().iter();
-    is_shadow(set)
-        && owners.any(|owner| {
-            owner.controller == Some(true) && Some(&owner.uid) == deployment.metadata.uid.as_ref()
-        })
+    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == deployment.metadata.uid.as_ref())
 }
 
 /// Whether it is one that lost its owner, or whose Deployment went and left it behind: as in one cluster, whoever selects it has it.
@@ -132,11 +138,24 @@ pub(super) fn shadow(set: &ReplicaSet) -> Option<Shadow> {
     Some(Shadow { name: set.name_any(), template, revision })
 }
 
-/// Whether it says that its update has ended.
-pub(super) fn has_ended(deployment: &Deployment) -> bool {
-    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut progressing = conditions.filter(|one| one.type_ == "Progressing");
-    progressing.any(|one| one.reason.as_deref() == Some("NewReplicaSetAvailable"))
+/// Whether it says that members do not have what they should.
+pub(super) fn has_failure(deployment: &Deployment) -> bool {
+    let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|one| one.type_ == "ReplicaFailure" && one.status == "True")
+}
+
+/// What it says of its update.
+pub(super) fn said(deployment: &Deployment) -> Said {
+    let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let Some(progressing) = conditions.find(|one| one.type_ == "Progressing") else { return Said::Nothing };
+    match progressing.reason.as_deref() {
+        Some("NewReplicaSetAvailable") => Said::Ended,
+        Some("ProgressDeadlineExceeded") => Said::Failed,
+        Some("ReplicaSetUpdated") => {
+            progressing.last_update_time.as_ref().map_or(Said::Nothing, |since| Said::Progressing(since.0))
+        }
+        _ => Said::Nothing,
+    }
 }
 
 /// Who was started before; what somebody else wrote there is no record.

@@ -11,16 +11,17 @@ use super::read::TEMPLATE_HASH;
 use crate::rollout::ShadowWanted;
 
 /// Annotations that speak of the Deployment itself, and not of one of its revisions.
-const NOT_COPIED: [&str; 6] = [
+const NOT_COPIED: [&str; 7] = [
     workloads::LAST_APPLIED,
     workloads::PLACEMENT,
     workloads::ROLLOUT,
     workloads::REVISION,
+    workloads::REVISIONS,
     workloads::CHANGE_CAUSE,
     workloads::SHADOW,
 ];
 
-/// What a shadow says, for a server-side apply. `there` is the one that exists.
+/// What a shadow says, for a server-side apply. `cause` is what its revision was for.
 ///
 /// kubectl's undo gives the Deployment all annotations of the shadow. So each one carries those that the Deployment has now,
 /// and only the cause of the change is its own: preferences and order stay what they are.
@@ -28,18 +29,12 @@ pub(super) fn manifest(
     deployment: &Deployment,
     wanted: &ShadowWanted,
     template: &Value,
-    is_newest: bool,
-    there: Option<&ReplicaSet>,
+    cause: Option<String>,
 ) -> Value {
     let spec = deployment.spec.as_ref();
     let mut annotations: BTreeMap<String, String> = deployment.annotations().clone();
     annotations.retain(|name, _| !NOT_COPIED.contains(&name.as_str()));
-    let cause = if is_newest {
-        deployment.annotations().get(workloads::CHANGE_CAUSE)
-    } else {
-        there.and_then(|there| there.annotations().get(workloads::CHANGE_CAUSE))
-    };
-    annotations.extend(cause.map(|cause| (workloads::CHANGE_CAUSE.to_owned(), cause.clone())));
+    annotations.extend(cause.map(|cause| (workloads::CHANGE_CAUSE.to_owned(), cause)));
     annotations.insert(workloads::REVISION.to_owned(), wanted.revision.to_string());
     annotations.insert(workloads::SHADOW.to_owned(), "true".to_owned());
     let mut template = template.clone();

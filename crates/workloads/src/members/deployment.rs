@@ -9,7 +9,7 @@ use super::records::{Failing, Kind};
 use crate::deployments::amount;
 use crate::digest::digest;
 use crate::writing::Written;
-use crate::{content, placing};
+use crate::{content, placing, startup};
 
 /// A member's Deployment.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +87,16 @@ impl Written for DeploymentRecord {
 }
 
 impl DeploymentRecord {
+    /// What shows whether its pods do not start, of which so many wait for a node.
+    pub(crate) fn startup(&self, waiting: usize) -> startup::Counts {
+        startup::Counts {
+            content: self.content,
+            scheduled: self.replicas - i64::try_from(waiting).unwrap_or(i64::MAX),
+            available: self.available,
+            gave_up: self.progress_failed.is_some(),
+        }
+    }
+
     pub(crate) fn local(&self) -> placing::Local {
         placing::Local {
             spec_replicas: self.spec_replicas,

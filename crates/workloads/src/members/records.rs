@@ -10,9 +10,9 @@ use koinon_fleet::Record;
 use kube::ResourceExt as _;
 use serde::{Deserialize, Serialize};
 
-use crate::content;
 use crate::placing::{self, Wait};
 use crate::writing::Written;
+use crate::{content, startup};
 
 /// A member's ReplicaSet.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +70,16 @@ impl Written for SetRecord {
 }
 
 impl SetRecord {
+    /// What shows whether its pods do not start, of which so many wait for a node.
+    pub(crate) fn startup(&self, waiting: usize) -> startup::Counts {
+        startup::Counts {
+            content: self.content,
+            scheduled: self.replicas - i64::try_from(waiting).unwrap_or(i64::MAX),
+            available: self.available,
+            gave_up: false,
+        }
+    }
+
     pub(crate) fn local(&self) -> placing::Local {
         placing::Local {
             spec_replicas: self.spec_replicas,
@@ -146,6 +156,12 @@ impl Record for WaitingPod {
 
 fn refused_since(scheduled: &PodCondition) -> Option<&Time> {
     scheduled.last_transition_time.as_ref().filter(|_| scheduled.status == "False")
+}
+
+/// Whether a pod belongs to this workload of its namespace.
+pub(crate) fn belongs(pod: &Pod, kind: Kind, name: &str) -> bool {
+    let mut owners = pod.owner_references().iter().filter(|owner| owner.controller == Some(true));
+    owners.any(|owner| workload(owner, pod.labels()) == Some((kind, name)))
 }
 
 fn workload<'a>(owner: &'a OwnerReference, labels: &BTreeMap<String, String>) -> Option<(Kind, &'a str)> {

@@ -8,7 +8,7 @@ use super::{Member, REFUSALS, Stuck};
 use crate::planner::{Candidate, Observed};
 use crate::rollout::Reach;
 
-/// Every cluster that may take replicas: all but those that are offline. `settled` says that the workload is the one that
+/// Every cluster that may take replicas: all but those that are offline, unless they are waited for. `settled` says that the workload is the one that
 /// `before` was decided for.
 pub(super) fn candidates(
     members: &BTreeMap<String, Member>,
@@ -18,7 +18,7 @@ pub(super) fn candidates(
 ) -> BTreeMap<String, Candidate> {
     members
         .iter()
-        .filter(|(_, member)| member.reach != Reach::Offline)
+        .filter(|(_, member)| !member.is_left_out())
         .map(|(name, member)| {
             let stuck = stuck.get(name.as_str()).copied().unwrap_or_default();
             let last = before.and_then(|before| before.clusters.get(name));
@@ -28,6 +28,9 @@ pub(super) fn candidates(
 }
 
 fn candidate(member: &Member, stuck: Stuck, last: Option<&ClusterPlacement>, settled: bool) -> Candidate {
+    if member.is_waited_for() {
+        return Candidate { existing: last.map_or(0, |last| last.desired), capacity: None };
+    }
     let mut candidate = match &member.local {
         Some(local) => {
             // Pods that are only on their way count as there: they were asked for.

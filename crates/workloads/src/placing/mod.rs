@@ -72,6 +72,28 @@ pub struct Member {
     pub room: Option<i64>,
     /// While its pods are replaced by others: how many more than it is asked for it may run of its own accord.
     pub replaces: Option<i64>,
+    /// Whether its replicas wait for it while it is offline.
+    pub waited_for: bool,
+    /// Whether nothing was heard of it since the role began.
+    pub unheard: bool,
+}
+
+impl Member {
+    /// Whether it has no part in what is decided.
+    fn is_left_out(&self) -> bool {
+        self.reach == Reach::Offline && !self.waited_for
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.reach == Reach::Offline && self.waited_for
+    }
+
+    /// Whether it keeps exactly what it was last meant to have: nothing goes to it, and nothing leaves it. `settled` says that the user
+    /// has asked for nothing else since.
+    fn is_kept(&self, settled: bool) -> bool {
+        self.is_waited_for()
+            || (settled && self.unheard && self.reach == Reach::Unsure && self.local.is_none())
+    }
 }
 
 /// A member's object in counts.
@@ -142,12 +164,33 @@ pub fn place(
     let existing: i64 = candidates.values().map(|candidate| candidate.existing).sum();
     // More than wanted, and the user did not ask for less: a cluster came back with what it had. No order among clusters
     // is worth ending all of anybody's replicas for.
-    let shed = Preferences { scale_down: ScaleDown::Weighted, ..wanted.preferences.clone() };
-    let preferences =
-        if settled.is_some() && existing > wanted.replicas { &shed } else { wanted.preferences };
-    let workload = planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences };
-    let mut plan = planner::plan(&workload, &candidates);
+    let mut preferences = wanted.preferences.clone();
+    if settled.is_some() && existing > wanted.replicas {
+        preferences.scale_down = ScaleDown::Weighted;
+    }
+    let keeping = |settled: bool| {
+        let mut preferences = preferences.clone();
+        for (name, _) in members.iter().filter(|(_, member)| member.is_kept(settled)) {
+            let exactly = candidates[name].existing;
+            // Its weight is what it was: the others' shares and reasons stay what they are.
+            let weight = preferences.for_cluster(name).map_or(0, |own| own.weight);
+            let kept = ClusterPreference { min_replicas: exactly, max_replicas: Some(exactly), weight };
+            preferences.clusters.insert(name.clone(), kept);
+        }
+        let workload =
+            planner::Workload { key: wanted.key, replicas: wanted.replicas, preferences: &preferences };
+        planner::plan(&workload, &candidates)
+    };
+    let mut plan = keeping(settled.is_some());
+    // Who was not heard of is no reason to run less: the user may want it to have what others had.
+    if plan.unplaced > 0 {
+        plan = keeping(false);
+    }
+    let preferences = &preferences;
     plan.clusters.values_mut().for_each(wait_for_minimum);
+    for (_, share) in plan.clusters.iter_mut().filter(|(name, _)| members[*name].is_waited_for()) {
+        *share = Share { reason: Reason::Waits, overflow: 0, ..share.clone() };
+    }
     for (name, share) in &mut plan.clusters {
         if members[name].refusals >= REFUSALS && wanted.replicas > 0 {
             ask_again(share, preferences.for_cluster(name));

@@ -1,5 +1,6 @@
 //! How many more replicas there may be while some move.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A number of replicas, or a part of all of them.
@@ -33,6 +34,15 @@ impl Surge {
 impl Default for Surge {
     fn default() -> Self {
         Surge::Percent(25)
+    }
+}
+
+impl fmt::Display for Surge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Surge::Count(count) => write!(f, "{count}"),
+            Surge::Percent(percent) => write!(f, "{percent}%"),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Reason {
     NoPreference,
     /// It decides that for itself.
     Own,
+    /// It is offline, and by the user's leave its replicas wait for it.
+    Waits,
     /// What its part is made of.
     Parts(Parts),
 }
@@ -63,6 +65,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::NoPreference => f.write_str("no preference names it, and there is none for \"*\""),
             Reason::Own => f.write_str("it decides for itself how many"),
+            Reason::Waits => f.write_str("its replicas wait for it (koinon.dev/failover)"),
             Reason::Parts(parts) => parts.fmt(f),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use koinon_api::failover::Waits;
 use koinon_api::names::workloads;
 use koinon_api::placement::Placement;
 use kube::ResourceExt as _;
@@ -13,12 +14,13 @@ use serde_json::Value;
 
 use super::{manifest, status};
 use crate::content;
+use crate::events::{self, Told};
 use crate::intent::{Intent, intent};
-use crate::members::SetRecord;
+use crate::members::{SetRecord, waits_for};
 use crate::metrics::Counts;
 use crate::placing::{self, Placed, Surge, Wait, Wanted, place};
 use crate::rollout::{Counting, Reach};
-use crate::story::{self, Told};
+use crate::takeover::{self, Counts as Runs, Found, Policy};
 use crate::writing::{Count, Has, Why};
 
 /// One member, as seen.
@@ -26,6 +28,10 @@ use crate::writing::{Count, Has, Why};
 pub(super) struct Seen {
     pub(super) reach: Reach,
     pub(super) record: Option<Arc<SetRecord>>,
+    /// What somebody else made there, and becomes ours.
+    pub(super) foreign: Option<Arc<Found<SetRecord>>>,
+    /// An object of somebody else that is not taken over.
+    pub(super) withheld: Option<Arc<Found<SetRecord>>>,
     pub(super) waiting: Vec<Wait>,
     /// How its object, apart from the count, compares with what we say.
     pub(super) has: Has,
@@ -36,6 +42,12 @@ pub(super) struct Seen {
     pub(super) refused: Option<Refused>,
     /// A count that is on its way to it.
     pub(super) on_its_way: Option<Option<i64>>,
+    /// Whether its watches have told nothing of it since the role began.
+    pub(super) unheard: bool,
+    /// Why its pods do not run, where that was looked at.
+    pub(super) startup: Option<String>,
+    /// For how long its replicas wait for it, if it is offline and they do.
+    pub(super) waits: Option<Waits>,
 }
 
 /// What a member refused.
@@ -76,6 +88,8 @@ pub(super) struct Plan {
     pub(super) status: ReplicaSetStatus,
     pub(super) placement: Placement,
     pub(super) told: Vec<Told>,
+    /// What each cluster says that cannot create its pods.
+    pub(super) uncreated: BTreeMap<String, String>,
     pub(super) look_again: Option<Duration>,
 }
 
@@ -95,7 +109,7 @@ impl Plan {
 }
 
 /// One member's object is to be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Write {
     pub(super) count: Count,
     pub(super) why: Why,
@@ -106,9 +120,11 @@ pub(super) fn plan(
     now: Timestamp,
     rules: Rules,
     set: &ReplicaSet,
-    members: &BTreeMap<String, Seen>,
+    mut members: BTreeMap<String, Seen>,
     decided: Option<&Placement>,
 ) -> Plan {
+    let withheld: Vec<(String, Seen)> = members.extract_if(.., |_, seen| seen.withheld.is_some()).collect();
+    let members = &members;
     let said = set.annotations().get(workloads::PLACEMENT).and_then(|text| Placement::parse(text));
     let before = decided.or(said.as_ref());
     let replicas = set.spec.as_ref().and_then(|spec| spec.replicas).map_or(1, i64::from);
@@ -129,19 +145,37 @@ pub(super) fn plan(
     let writes = writes(&intent, &placed, members, before);
     let mut placement = status::placement(&wanted, &placed, members, before);
     intent.keep_offline(&mut placement, before);
+    let policy = Policy::of(set.annotations());
+    placement.clusters.extend(withheld.into_iter().filter_map(|(name, seen)| {
+        let found = seen.withheld?;
+        let runs = Runs { replicas: found.record.replicas, available: found.record.available };
+        Some((name, takeover::withheld("ReplicaSet", runs, &found.differs, policy)))
+    }));
     let status = status::status(now, set, &intent, &placed, members, before);
     let in_all = match intent.counting {
         Counting::Federation => replicas,
         Counting::Member => placed.clusters.values().map(|spot| spot.share.replicas).sum(),
     };
-    let told =
-        if intent.fault.is_none() { story::tell(said.as_ref(), &placement, in_all) } else { Vec::new() };
+    let mut told =
+        if intent.fault.is_none() { events::tell(said.as_ref(), &placement, in_all) } else { Vec::new() };
+    told.extend(events::not_taken_over(said.as_ref(), &placement));
     let pauses = members.values().filter_map(|seen| seen.refused.as_ref()?.pause);
-    let look_again = placed.look_again.into_iter().chain(pauses).min();
-    Plan { writes, replicas, status, placement, told, look_again }
+    let waits = members.values().filter_map(|seen| waits_for(seen.waits));
+    let look_again = placed.look_again.into_iter().chain(pauses).chain(waits).min();
+    let failing = |(name, seen): (&String, &Seen)| {
+        let failing = seen.record.as_ref()?.failing.as_ref()?;
+        Some((name.clone(), failing.message.to_string()))
+    };
+    let uncreated = members.iter().filter_map(failing).collect();
+    Plan { writes, replicas, status, placement, told, uncreated, look_again }
 }
 
 impl Seen {
+    /// Whether nothing was heard of it since the role began.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.unheard && self.record.is_none() && self.reach == Reach::Unsure
+    }
+
     fn member(&self) -> placing::Member {
         let mut local = self.record.as_deref().map(SetRecord::local);
         // Nobody knows whether it has arrived: the larger count bounds the surge, and nothing there is relied on.
@@ -156,6 +190,8 @@ impl Seen {
             refusals: self.refused.as_ref().map_or(0, |refused| refused.times),
             room: None,
             replaces: None,
+            waited_for: self.waits.is_some(),
+            unheard: self.is_unheard(),
         }
     }
 }
@@ -178,6 +214,10 @@ fn writes(
             return (now > 0).then_some(Write { count: Count::Of(now), why });
         };
         let counts = intent.counting == Counting::Federation;
+        let count = if counts { Count::Of(now) } else { Count::AsItIs };
+        if let Some(foreign) = &seen.foreign {
+            return Some(Write { count, why: foreign.take_over() });
+        }
         let miscounts = counts && record.spec_replicas != now;
         let told = seen.told.is_some_and(|told| told != record.spec_replicas);
         let why = match seen.has {
@@ -187,7 +227,7 @@ fn writes(
             Has::This if miscounts => Why::Changed,
             Has::This => return None,
         };
-        Some(Write { count: if counts { Count::Of(now) } else { Count::AsItIs }, why })
+        Some(Write { count, why })
     };
     placed.clusters.iter().filter_map(|(name, spot)| Some((name.clone(), write(name, spot.now)?))).collect()
 }

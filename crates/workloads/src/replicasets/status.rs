@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use koinon_api::placement::{ClusterPlacement, ClusterState, Placement};
 
 use super::plan::Seen;
+use crate::barred::{Barred, CONDITION};
 use crate::intent::Intent;
 use crate::members::SetRecord;
+use crate::messages::several;
 use crate::placing::{Placed, Spot, Wanted};
 use crate::rollout::Reach;
-use crate::words::several;
 use crate::writing::Has;
 
 /// Where the replicas are and what each cluster is doing, for the annotation.
@@ -69,6 +70,7 @@ fn cluster(seen: &Seen, spot: Option<&Spot>, last: Option<&ClusterPlacement>) ->
     if let Some(failing) = seen.record.as_ref().and_then(|record| record.failing.as_ref()) {
         why.push(format!("pods cannot be created: {}", failing.message));
     }
+    why.extend(seen.startup.clone());
     placement.state = match seen.reach {
         Reach::Offline => ClusterState::Offline,
         Reach::Unsure => ClusterState::Unknown,
@@ -88,7 +90,11 @@ fn cluster(seen: &Seen, spot: Option<&Spot>, last: Option<&ClusterPlacement>) ->
         Reach::Offline => why.push("it is offline; the counts are the last ones known".to_owned()),
     }
     placement.why = why.join("; ");
-    placement
+    match last {
+        // Not heard of since the role began: what was said of it stays until it counts as offline.
+        Some(last) if seen.is_unheard() && placement.desired == last.desired => last.clone(),
+        _ => placement,
+    }
 }
 
 /// The summed status. Replicas that wait beyond a member's share are in no count, and offline members are not counted.
@@ -131,6 +137,23 @@ pub(super) fn status(
         conditions: (!conditions.is_empty()).then_some(conditions),
         terminating_replicas: set.status.as_ref().and_then(|status| status.terminating_replicas),
     }
+}
+
+/// The status of a ReplicaSet that is not placed: what it says of replicas stays.
+pub(super) fn barred(now: Timestamp, set: &ReplicaSet, barred: &Barred) -> ReplicaSetStatus {
+    let before = set.status.clone().unwrap_or_default();
+    let mut conditions = before.conditions.clone().unwrap_or_default();
+    let same = conditions.iter().find(|one| one.type_ == CONDITION);
+    let since = same.and_then(|one| one.last_transition_time.clone()).or(Some(Time(now)));
+    conditions.retain(|one| one.type_ != CONDITION);
+    conditions.push(ReplicaSetCondition {
+        type_: CONDITION.to_owned(),
+        status: "False".to_owned(),
+        reason: Some(barred.reason.to_owned()),
+        message: Some(barred.message.clone()),
+        last_transition_time: since,
+    });
+    ReplicaSetStatus { observed_generation: set.metadata.generation, conditions: Some(conditions), ..before }
 }
 
 /// Pods beyond the member's share that wait for room. What is ready does not wait, however old the word on pods without a node is: no

@@ -99,8 +99,22 @@ pub struct View {
     pub shadows: Vec<Shadow>,
     /// Who was started before.
     pub record: Record,
-    /// Whether the Deployment last said that its update had ended.
-    pub ended: bool,
+    /// What the Deployment last said of its update.
+    pub said: Said,
+}
+
+/// What a Deployment says of its update, by its condition `Progressing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Said {
+    /// Nothing that matters.
+    #[default]
+    Nothing,
+    /// It goes on, and last made progress then.
+    Progressing(Timestamp),
+    /// It has ended.
+    Ended,
+    /// It made no progress for too long.
+    Failed,
 }
 
 /// One member.
@@ -155,6 +169,8 @@ pub struct Local {
     pub missing: i64,
     /// What its controller says when it gave up waiting for progress.
     pub progress_failed: Option<String>,
+    /// Why pods cannot be created there, as it says.
+    pub failing: Option<String>,
 }
 
 impl Local {

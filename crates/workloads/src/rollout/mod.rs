@@ -1,7 +1,7 @@
 //! How an update of a federated Deployment passes over its clusters.
 //!
 //! ```text
-//! members ─► standing ─► turns ─► steps, record ─► status, shadows, placement
+//! members ─► member_state ─► turns ─► steps, record ─► status, shadows, placement
 //! (view)     (of each)   (who may start)
 //! ```
 //!
@@ -21,11 +21,12 @@
 
 mod check;
 mod foresee;
+mod homeless;
 mod input;
+mod member_state;
 mod output;
 mod placement;
 mod shadows;
-mod standing;
 mod status;
 mod turns;
 
@@ -36,12 +37,14 @@ use jiff::Timestamp;
 
 pub use check::{Violation, check};
 pub use foresee::foresee;
-pub use input::{Amount, Counting, Desired, Local, Member, Reach, Record, Shadow, Started, Strategy, View};
+pub use input::{
+    Amount, Counting, Desired, Local, Member, Reach, Record, Said, Shadow, Started, Strategy, View,
+};
+pub use member_state::Unfinished;
 pub use output::{Condition, Phase, Plan, ShadowWanted, Shadows, Status, Step, Template, WaitingOn, Warning};
 pub use placement::placement;
-pub use standing::Unfinished;
 
-use self::standing::{Homes, Standing, Supply, Totals};
+use self::member_state::{Homes, MemberState, Supply, Totals};
 
 /// Someone is being updated: even if no event comes, look again after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -49,22 +52,22 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Decides what every member should have now.
 pub fn plan(now: Timestamp, desired: &Desired, view: &View) -> Plan {
     let totals = Totals { supply: supply(desired, view), homes: homes(desired, view) };
-    let standings: BTreeMap<&str, Standing> = view
+    let states: BTreeMap<&str, MemberState> = view
         .members
         .iter()
         .map(|(name, member)| {
             let started = view.record.clusters.get(name);
-            (name.as_str(), Standing::of(now, desired, member, started, totals))
+            (name.as_str(), MemberState::of(now, desired, member, started, totals))
         })
         .collect();
-    let turns = turns::decide(desired, view, &standings);
-    let record = turns::record(now, desired, view, &standings, &turns);
-    let steps = turns::steps(desired, view, &standings, &turns);
+    let turns = turns::decide(desired, view, &states);
+    let record = turns::record(now, desired, view, &states, &turns);
+    let steps = turns::steps(desired, view, &states, &turns);
     let shadows = shadows::wanted(desired, view);
-    let status = status::aggregate(desired, view, &standings, &turns.waiting);
+    let (status, deadline) = status::aggregate(now, desired, view, &states, &turns.waiting);
     let unknown = desired.order.unknown(|name| view.members.contains_key(name));
     Plan {
-        look_again: look_again(now, desired, &record),
+        look_again: look_again(now, desired, &record).into_iter().chain(deadline).min(),
         warnings: unknown.map(|name| Warning::UnknownInOrder { cluster: name.to_owned() }).collect(),
         started: turns.started.iter().map(|name| (*name).to_owned()).collect(),
         waiting: turns.waiting,
@@ -93,7 +96,7 @@ fn homes(desired: &Desired, view: &View) -> Homes {
 fn look_again(now: Timestamp, desired: &Desired, record: &Record) -> Option<Duration> {
     let until_deadline = |started: &Started| {
         let deadline = desired.progress_deadline?;
-        let left = deadline.saturating_sub(standing::elapsed(started.since, now));
+        let left = deadline.saturating_sub(member_state::elapsed(started.since, now));
         (!left.is_zero()).then_some(left)
     };
     record

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::input::Record;
-use super::standing::Unfinished;
+use super::member_state::Unfinished;
 
 /// What every member should have now, and what follows from that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -1,19 +1,25 @@
 //! The federated Deployment's status, from its members'.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::input::{Desired, Member, Reach, Strategy, View};
+use jiff::Timestamp;
+
+use super::homeless::{self, Verdict};
+use super::input::{Desired, Member, Reach, Said, Strategy, View};
+use super::member_state::MemberState;
 use super::output::{Condition, Status, WaitingOn};
 use super::shadows::Split;
-use super::standing::Standing;
-use crate::words::several;
+use crate::messages::several;
 
+/// The status, and how long until time alone changes it.
 pub(super) fn aggregate(
+    now: Timestamp,
     desired: &Desired,
     view: &View,
-    standings: &BTreeMap<&str, Standing>,
+    states: &BTreeMap<&str, MemberState>,
     waiting: &[WaitingOn],
-) -> Status {
+) -> (Status, Option<Duration>) {
     let mut status = Status { observed_generation: desired.generation, ..Status::default() };
     for (name, member) in view.members.iter().filter(|(_, member)| member.reach != Reach::Offline) {
         let Some(local) = &member.local else { continue };
@@ -27,12 +33,9 @@ pub(super) fn aggregate(
         }
     }
     status.unavailable = (desired.replicas.max(status.replicas) - status.available).max(0);
-    status.conditions = vec![
-        available(desired, &status),
-        progressing(desired, &status, standings, waiting, view.ended),
-        all_clusters(standings),
-    ];
-    status
+    let (progressing, deadline) = progressing(now, desired, view, &status, states, waiting);
+    status.conditions = vec![available(desired, &status), progressing, all_clusters(states)];
+    (status, deadline)
 }
 
 /// Pods beyond the member's share that wait for room: they are no replicas that anybody counts on. What is ready does not wait, however old
@@ -58,39 +61,44 @@ fn available(desired: &Desired, status: &Status) -> Condition {
 
 /// `kubectl rollout status` fails on the reason `ProgressDeadlineExceeded`.
 ///
-/// An update that has `ended` stays so, as in one cluster, until there is another one: a pod that crashes, or a member that
+/// An update that has ended stays so, as in one cluster, until there is another one: a pod that crashes, or a member that
 /// does not answer for a moment, is none.
 fn progressing(
+    now: Timestamp,
     desired: &Desired,
+    view: &View,
     status: &Status,
-    standings: &BTreeMap<&str, Standing>,
+    states: &BTreeMap<&str, MemberState>,
     waiting: &[WaitingOn],
-    ended: bool,
-) -> Condition {
+) -> (Condition, Option<Duration>) {
     let words = |items: Vec<String>| several(items, "; ");
     let stalled: Vec<String> = waiting
         .iter()
         .filter(|waiting| matches!(waiting, WaitingOn::Stalled { .. }))
         .map(ToString::to_string)
         .collect();
-    let condition = |status, reason, message| Condition { kind: "Progressing", status, reason, message };
+    let condition =
+        |status, reason, message| (Condition { kind: "Progressing", status, reason, message }, None);
     if !stalled.is_empty() {
         return condition("False", "ProgressDeadlineExceeded", words(stalled));
     }
     if desired.paused {
         return condition("Unknown", "DeploymentPaused", "the Deployment is paused".to_owned());
     }
-    let ended = ended && status.updated == status.replicas;
-    let unfinished = standings.values().any(|standing| match standing {
-        Standing::Done | Standing::Nothing | Standing::Refusing(_) | Standing::Offline => false,
-        Standing::Settling(_) | Standing::Unsure | Standing::Costless => !ended,
-        Standing::Newcomer | Standing::Updating(_) | Standing::Stalled(_) | Standing::Behind(_) => true,
+    let ended = view.said == Said::Ended && status.updated == status.replicas;
+    let unfinished = states.values().any(|state| match state {
+        MemberState::Done | MemberState::Nothing | MemberState::Refusing(_) | MemberState::Offline => false,
+        MemberState::Settling(_) | MemberState::Unsure | MemberState::Costless => !ended,
+        MemberState::Newcomer
+        | MemberState::Updating(_)
+        | MemberState::Stalled(_)
+        | MemberState::Behind(_) => true,
     });
     if unfinished {
         let mut message = words(waiting.iter().map(ToString::to_string).collect());
         for (what, which) in [
-            ("to be created", names(standings, |standing| *standing == Standing::Newcomer)),
-            ("to be updated", names(standings, |standing| matches!(standing, Standing::Behind(_)))),
+            ("to be created", names(states, |state| *state == MemberState::Newcomer)),
+            ("to be updated", names(states, |state| matches!(state, MemberState::Behind(_)))),
         ] {
             if !which.is_empty() {
                 let separator = if message.is_empty() { "" } else { "; " };
@@ -99,16 +107,29 @@ fn progressing(
         }
         return condition("True", "ReplicaSetUpdated", message);
     }
-    let message = match desired.replicas - status.updated {
-        missing if missing > 0 => format!("every cluster is up to date; {missing} replicas found no cluster"),
-        _ => "every cluster is up to date".to_owned(),
+    let missing = desired.replicas - status.updated;
+    let short = || {
+        let waiting = homeless::waiting(view).min(missing);
+        let homeless = missing - waiting;
+        let waiting =
+            (waiting > 0).then(|| format!("; {waiting} replicas wait for clusters that are offline"));
+        let homeless = (homeless > 0).then(|| format!("; {homeless} replicas found no cluster"));
+        let both: String = waiting.into_iter().chain(homeless).collect();
+        format!("every cluster is up to date{both}")
     };
-    condition("True", "NewReplicaSetAvailable", message)
+    if missing <= 0 {
+        return condition("True", "NewReplicaSetAvailable", "every cluster is up to date".to_owned());
+    }
+    match homeless::judge(now, desired, view, missing, ended) {
+        Verdict::Ended => condition("True", "NewReplicaSetAvailable", short()),
+        Verdict::Waiting(left) => (condition("True", "ReplicaSetUpdated", short()).0, left),
+        Verdict::Failed(message) => condition("False", "ProgressDeadlineExceeded", message),
+    }
 }
 
 /// Whether anybody is left out.
-fn all_clusters(standings: &BTreeMap<&str, Standing>) -> Condition {
-    let offline = names(standings, |standing| *standing == Standing::Offline);
+fn all_clusters(states: &BTreeMap<&str, MemberState>) -> Condition {
+    let offline = names(states, |state| *state == MemberState::Offline);
     let condition = |status, reason, message| Condition { kind: "AllClusters", status, reason, message };
     if offline.is_empty() {
         condition("True", "ClustersOnline", "every cluster takes part".to_owned())
@@ -118,6 +139,6 @@ fn all_clusters(standings: &BTreeMap<&str, Standing>) -> Condition {
     }
 }
 
-fn names<'a>(standings: &BTreeMap<&'a str, Standing>, which: impl Fn(&Standing) -> bool) -> Vec<&'a str> {
-    standings.iter().filter(|(_, standing)| which(standing)).map(|(name, _)| *name).collect()
+fn names<'a>(states: &BTreeMap<&'a str, MemberState>, which: impl Fn(&MemberState) -> bool) -> Vec<&'a str> {
+    states.iter().filter(|(_, state)| which(state)).map(|(name, _)| *name).collect()
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use koinon_api::rollout::MaxConcurrent;
 
 use super::input::{Amount, Counting, Desired, Member, Record, Shadow, Started, Strategy, View};
+use super::member_state::{self, Behind, MemberState, Unfinished};
 use super::output::{Phase, Step, Template, WaitingOn};
-use super::standing::{self, Behind, Standing, Unfinished};
 use crate::planner::Share;
 
 /// Who starts, and why nobody else does.
@@ -19,22 +19,22 @@ pub(super) struct Turns<'a> {
     newcomers: Option<Template>,
 }
 
-type Standings<'a> = BTreeMap<&'a str, Standing>;
+type Standings<'a> = BTreeMap<&'a str, MemberState>;
 
-pub(super) fn decide<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> Turns<'a> {
-    let started = starting(desired, view, standings);
-    let newcomers = for_newcomers(desired, view, standings, &started);
-    Turns { waiting: waiting(desired, standings), started, newcomers }
+pub(super) fn decide<'a>(desired: &Desired, view: &View, states: &Standings<'a>) -> Turns<'a> {
+    let started = starting(desired, view, states);
+    let newcomers = for_newcomers(desired, view, states, &started);
+    Turns { waiting: waiting(desired, states), started, newcomers }
 }
 
-fn starting<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> BTreeSet<&'a str> {
+fn starting<'a>(desired: &Desired, view: &View, states: &Standings<'a>) -> BTreeSet<&'a str> {
     if desired.paused {
         return BTreeSet::new();
     }
-    let mut behind: Vec<(&'a str, Behind)> = standings
+    let mut behind: Vec<(&'a str, Behind)> = states
         .iter()
-        .filter_map(|(name, standing)| match standing {
-            Standing::Behind(how) if *how != Behind::Halfway => Some((*name, *how)),
+        .filter_map(|(name, state)| match state {
+            MemberState::Behind(how) if *how != Behind::Halfway => Some((*name, *how)),
             _ => None,
         })
         .collect();
@@ -45,7 +45,7 @@ fn starting<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> BT
     if concurrent == MaxConcurrent::All {
         return behind.into_iter().map(|(name, _)| name).collect();
     }
-    if standings.values().any(|standing| matches!(standing, Standing::Stalled(_))) {
+    if states.values().any(|state| matches!(state, MemberState::Stalled(_))) {
         return BTreeSet::new();
     }
     desired.order.sort_by_name(&mut behind, |(name, _)| name);
@@ -54,7 +54,7 @@ fn starting<'a>(desired: &Desired, view: &View, standings: &Standings<'a>) -> BT
     }
     // What nobody here wrote is the least known: it is replaced first. The sort keeps the order otherwise.
     behind.sort_by_key(|(_, how)| *how != Behind::Drifted);
-    let busy = standings.values().filter(|standing| standing.is_busy()).count();
+    let busy = states.values().filter(|state| state.is_busy()).count();
     let mut started = BTreeSet::new();
     for (name, _) in behind {
         if !concurrent.allows(busy + started.len()) {
@@ -88,16 +88,16 @@ fn short(member: &Member) -> i64 {
 fn for_newcomers(
     desired: &Desired,
     view: &View,
-    standings: &Standings<'_>,
+    states: &Standings<'_>,
     started: &BTreeSet<&str>,
 ) -> Option<Template> {
     if desired.strategy == Strategy::Recreate && !desired.paused {
         return Some(Template::Wanted);
     }
     let waits = |name: &str| {
-        matches!(standings[name], Standing::Behind(_))
+        matches!(states[name], MemberState::Behind(_))
             && (desired.paused
-                || (!started.contains(name) && standings[name] != Standing::Behind(Behind::Halfway)))
+                || (!started.contains(name) && states[name] != MemberState::Behind(Behind::Halfway)))
     };
     let in_use: BTreeSet<&str> = view
         .members
@@ -117,26 +117,28 @@ fn for_newcomers(
     }
 }
 
-fn waiting(desired: &Desired, standings: &Standings<'_>) -> Vec<WaitingOn> {
-    let mut waiting: Vec<WaitingOn> = standings
+fn waiting(desired: &Desired, states: &Standings<'_>) -> Vec<WaitingOn> {
+    let mut waiting: Vec<WaitingOn> = states
         .iter()
-        .filter_map(|(name, standing)| {
+        .filter_map(|(name, state)| {
             let cluster = (*name).to_owned();
-            match standing {
-                Standing::Updating(lacks) | Standing::Settling(lacks) => {
+            match state {
+                MemberState::Updating(lacks) | MemberState::Settling(lacks) => {
                     Some(WaitingOn::Cluster { cluster, lacks: lacks.clone() })
                 }
-                Standing::Behind(Behind::Halfway) if !desired.paused => {
+                MemberState::Behind(Behind::Halfway) if !desired.paused => {
                     Some(WaitingOn::Cluster { cluster, lacks: Unfinished::NotWritten })
                 }
-                Standing::Stalled(message) => Some(WaitingOn::Stalled { cluster, message: message.clone() }),
-                Standing::Unsure => Some(WaitingOn::Unsure { cluster }),
-                Standing::Offline => Some(WaitingOn::Offline { cluster }),
+                MemberState::Stalled(message) => {
+                    Some(WaitingOn::Stalled { cluster, message: message.clone() })
+                }
+                MemberState::Unsure => Some(WaitingOn::Unsure { cluster }),
+                MemberState::Offline => Some(WaitingOn::Offline { cluster }),
                 _ => None,
             }
         })
         .collect();
-    if desired.paused && standings.values().any(|standing| matches!(standing, Standing::Behind(_))) {
+    if desired.paused && states.values().any(|state| matches!(state, MemberState::Behind(_))) {
         waiting.push(WaitingOn::Resume);
     }
     waiting
@@ -148,7 +150,7 @@ pub(super) fn record(
     now: Timestamp,
     desired: &Desired,
     view: &View,
-    standings: &Standings<'_>,
+    states: &Standings<'_>,
     turns: &Turns<'_>,
 ) -> Record {
     let entry = |name: &str, member: &Member| {
@@ -157,7 +159,7 @@ pub(super) fn record(
             let local = member.local.as_ref().filter(|local| local.stuck() > 0)?;
             Some((local.replicas.max(local.spec_replicas) - local.stuck()).max(0))
         };
-        let room = member.share.as_ref().and_then(standing::room).or_else(stuck);
+        let room = member.share.as_ref().and_then(member_state::room).or_else(stuck);
         let begun = |from: Option<String>| {
             let available = member.local.as_ref()?.available;
             Some(Started { since: now, available, from, to: desired.template.clone(), room })
@@ -169,14 +171,14 @@ pub(super) fn record(
             let since = if started.to == desired.template { started.since } else { now };
             Started { since, to: desired.template.clone(), room, ..started }
         };
-        match &standings[name] {
-            Standing::Behind(Behind::Halfway) if desired.paused => before.or_else(found),
-            Standing::Behind(Behind::Halfway) => before.map(redirected).or_else(found),
-            Standing::Behind(_) if turns.started.contains(name) => {
+        match &states[name] {
+            MemberState::Behind(Behind::Halfway) if desired.paused => before.or_else(found),
+            MemberState::Behind(Behind::Halfway) => before.map(redirected).or_else(found),
+            MemberState::Behind(_) if turns.started.contains(name) => {
                 begun(member.local.as_ref().and_then(|local| local.template.clone()))
             }
-            Standing::Updating(_) | Standing::Stalled(_) => before.map(redirected),
-            Standing::Unsure | Standing::Offline => before,
+            MemberState::Updating(_) | MemberState::Stalled(_) => before.map(redirected),
+            MemberState::Unsure | MemberState::Offline => before,
             _ => None,
         }
     };
@@ -188,14 +190,14 @@ pub(super) fn record(
 pub(super) fn steps(
     desired: &Desired,
     view: &View,
-    standings: &Standings<'_>,
+    states: &Standings<'_>,
     turns: &Turns<'_>,
 ) -> BTreeMap<String, Step> {
     view.members
         .iter()
         .filter_map(|(name, member)| {
             let starts = turns.started.contains(name.as_str());
-            let mut step = step(desired, member, &standings[name.as_str()], turns, starts)?;
+            let mut step = step(desired, member, &states[name.as_str()], turns, starts)?;
             let remembered = view.record.clusters.get(name).and_then(|started| started.room);
             // What rests has nothing to replace, and has the user's own words.
             let replaced = matches!(step.phase, Phase::Updating(_) | Phase::Stalled(_));
@@ -211,7 +213,7 @@ pub(super) fn steps(
 fn step(
     desired: &Desired,
     member: &Member,
-    standing: &Standing,
+    state: &MemberState,
     turns: &Turns<'_>,
     starts: bool,
 ) -> Option<Step> {
@@ -219,29 +221,29 @@ fn step(
         Template::Wanted => (Template::Wanted, Phase::Updating(Unfinished::NotWritten)),
         other => (other, if desired.paused { Phase::Held } else { Phase::Waiting }),
     };
-    let (template, phase) = match standing {
-        Standing::Nothing | Standing::Unsure | Standing::Offline => return None,
-        Standing::Newcomer => (turns.newcomers.clone()?, Phase::Creating),
+    let (template, phase) = match state {
+        MemberState::Nothing | MemberState::Unsure | MemberState::Offline => return None,
+        MemberState::Newcomer => (turns.newcomers.clone()?, Phase::Creating),
         // Whoever takes nothing is still asked again.
-        Standing::Refusing(message) => (turns.newcomers.clone()?, Phase::Refusing(message.clone())),
-        Standing::Stalled(message) if member.local.is_none() => {
+        MemberState::Refusing(message) => (turns.newcomers.clone()?, Phase::Refusing(message.clone())),
+        MemberState::Stalled(message) if member.local.is_none() => {
             (turns.newcomers.clone()?, Phase::Stalled(message.clone()))
         }
-        Standing::Done => (Template::Wanted, Phase::Done),
-        Standing::Updating(lacks) => (Template::Wanted, Phase::Updating(lacks.clone())),
-        Standing::Settling(lacks) => (Template::Wanted, Phase::Settling(lacks.clone())),
-        Standing::Stalled(message) => (Template::Wanted, Phase::Stalled(message.clone())),
-        Standing::Costless if desired.paused => (Template::AsItIs, Phase::Held),
-        Standing::Costless => (Template::Wanted, Phase::Done),
-        Standing::Behind(Behind::Halfway) if !desired.paused => behind(Template::Wanted),
-        Standing::Behind(_) if starts => behind(Template::Wanted),
-        Standing::Behind(_) => behind(Template::AsItIs),
+        MemberState::Done => (Template::Wanted, Phase::Done),
+        MemberState::Updating(lacks) => (Template::Wanted, Phase::Updating(lacks.clone())),
+        MemberState::Settling(lacks) => (Template::Wanted, Phase::Settling(lacks.clone())),
+        MemberState::Stalled(message) => (Template::Wanted, Phase::Stalled(message.clone())),
+        MemberState::Costless if desired.paused => (Template::AsItIs, Phase::Held),
+        MemberState::Costless => (Template::Wanted, Phase::Done),
+        MemberState::Behind(Behind::Halfway) if !desired.paused => behind(Template::Wanted),
+        MemberState::Behind(_) if starts => behind(Template::Wanted),
+        MemberState::Behind(_) => behind(Template::AsItIs),
     };
     let share = member.share.as_ref().map_or(0, Share::spec_replicas);
     let counts = desired.counting == Counting::Federation || member.local.is_none();
-    let replacing = match standing {
-        Standing::Updating(_) | Standing::Behind(Behind::Halfway) => true,
-        Standing::Stalled(_) => member.local.is_some(),
+    let replacing = match state {
+        MemberState::Updating(_) | MemberState::Behind(Behind::Halfway) => true,
+        MemberState::Stalled(_) => member.local.is_some(),
         _ => false,
     };
     Some(Step {
@@ -257,7 +259,7 @@ fn step(
 
 /// Whether there is no room for one more: its share is bound by that, pods find no node there, or did since it was started.
 fn is_full(member: &Member, remembered: Option<i64>) -> bool {
-    let bound = member.share.as_ref().and_then(standing::room);
+    let bound = member.share.as_ref().and_then(member_state::room);
     bound.or(remembered).is_some() || member.local.as_ref().is_some_and(|local| local.stuck() > 0)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Namespace;
-use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_api::names::MANAGER;
 use koinon_fleet::MemberClient;
 use koinon_fleet::member::Error;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
@@ -14,12 +14,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::foreign;
+use crate::content;
 
 /// One object in one member.
 pub(crate) struct Target<'a> {
     pub(crate) client: &'a MemberClient,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
+    /// The federation's namespace: one that is missing is created with its labels and annotations.
+    pub(crate) like: Option<&'a Namespace>,
 }
 
 /// What a member keeps of what it has.
@@ -29,12 +32,11 @@ pub(crate) struct Keep {
     pub(crate) template: bool,
 }
 
-/// What the member has now, and how that came about.
-#[derive(Debug)]
-pub(crate) struct Applied<K> {
-    pub(crate) object: K,
-    /// It replaced something that was not ours.
-    pub(crate) overwrote: bool,
+/// The object that is taken over, as it was when that was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
 }
 
 /// Why the member does not have it.
@@ -48,6 +50,8 @@ pub(crate) enum Failure {
     Replacing,
     #[error("the object that was in the way is not there any more, or another one")]
     Gone,
+    #[error("an object of this name is there that nobody had seen")]
+    Appeared,
 }
 
 /// A kind of object that members have of us.
@@ -71,10 +75,10 @@ impl Target<'_> {
     }
 
     /// Makes the member have what `manifest` says. An object that is ours already is repaired by force; one that is not
-    /// `known` to be ours is overwritten only after a look at it.
+    /// `known` to be ours is left as it is: what it runs has to be counted before anything is decided about it.
     ///
     /// Where nothing is in the way that is one request, as for anybody who writes there.
-    pub(crate) async fn apply<K>(&self, manifest: &Value, known: bool) -> Result<Applied<K>, Failure>
+    pub(crate) async fn apply<K>(&self, manifest: &Value, known: bool) -> Result<K, Failure>
     where
         K: Workload,
     {
@@ -86,18 +90,12 @@ impl Target<'_> {
         match first {
             // No field of it differed from ours, and it has others: somebody else made it.
             Ok(object) if !known && foreign::is_foreign(object.meta()) => {
-                let replaced = match foreign::owner(object.meta()) {
-                    Some(owner) => Err(Failure::Belongs(owner)),
-                    None => self.replace(manifest, &object, None).await,
-                };
                 // Half of it ours would pass for ours the next time.
-                if replaced.is_err() {
-                    self.take_back::<K>(manifest).await?;
-                }
-                replaced
+                self.take_back::<K>(manifest).await?;
+                Err(foreign::owner(object.meta()).map_or(Failure::Appeared, Failure::Belongs))
             }
-            Ok(object) => Ok(Applied { object, overwrote: false }),
-            Err(error) if error.is_conflict() && !known => self.overwrite(manifest).await,
+            Ok(object) => Ok(object),
+            Err(error) if error.is_conflict() && !known => Err(self.in_the_way::<K>().await?),
             Err(error) if error.code() == Some(422) => {
                 self.remove_if_it_selects_others::<K>(manifest).await?;
                 Err(error.into())
@@ -107,7 +105,7 @@ impl Target<'_> {
     }
 
     /// Like [`Target::apply`] for an object that is there and keeps some of what it has.
-    pub(crate) async fn apply_keeping<K>(&self, manifest: &Value, keep: Keep) -> Result<Applied<K>, Failure>
+    pub(crate) async fn apply_keeping<K>(&self, manifest: &Value, keep: Keep) -> Result<K, Failure>
     where
         K: Workload,
     {
@@ -124,8 +122,7 @@ impl Target<'_> {
             manifest["spec"]["template"] = spec["template"].take();
         }
         manifest["metadata"]["resourceVersion"] = there.resource_version().into();
-        let object = self.patch(&manifest, true).await?;
-        Ok(Applied { object, overwrote: false })
+        Ok(self.patch(&manifest, true).await?)
     }
 
     async fn patch<K>(&self, manifest: &Value, force: bool) -> Result<K, Error>
@@ -138,27 +135,50 @@ impl Target<'_> {
     }
 
     /// Somebody else made an object of this name and other content.
-    async fn overwrite<K>(&self, manifest: &Value) -> Result<Applied<K>, Failure>
+    async fn in_the_way<K>(&self) -> Result<Failure, Error>
     where
         K: Workload,
     {
         let there: Option<K> = self.client.call(self.api().get_opt(self.name)).await?;
-        // Whoever made it took it away: the next look makes ours.
-        let there = there.ok_or(Failure::Gone)?;
-        match foreign::owner(there.meta()) {
-            Some(owner) => Err(Failure::Belongs(owner)),
-            None => self.replace(manifest, &there, there.resource_version()).await,
-        }
+        Ok(match there {
+            // Whoever made it took it away: the next look makes ours.
+            None => Failure::Gone,
+            Some(there) => foreign::owner(there.meta()).map_or(Failure::Appeared, Failure::Belongs),
+        })
     }
 
-    /// Replaces all of an object, provided that it is of this version where one is given. An apply alone would leave what others
-    /// said, such as containers of other names.
-    async fn replace<K>(
+    /// Makes an object that somebody else made ours, provided that it still is the one that this was decided about.
+    pub(crate) async fn take_over<K>(
         &self,
         manifest: &Value,
-        there: &K,
-        version: Option<String>,
-    ) -> Result<Applied<K>, Failure>
+        expected: &Expected,
+        keep_count: bool,
+    ) -> Result<K, Failure>
+    where
+        K: Workload,
+    {
+        let there: Option<K> = self.client.call(self.api().get_opt(self.name)).await?;
+        let there = there.ok_or(Failure::Gone)?;
+        if let Some(owner) = foreign::owner(there.meta()) {
+            return Err(Failure::Belongs(owner));
+        }
+        let is_it = there.uid().as_deref() == Some(&expected.uid)
+            && there.meta().generation.unwrap_or(0) == expected.generation
+            && there.meta().deletion_timestamp.is_none();
+        if !is_it {
+            return Err(Failure::Gone);
+        }
+        let mut manifest = manifest.clone();
+        if keep_count {
+            let whole = serde_json::to_value(&there).unwrap_or_default();
+            manifest["spec"]["replicas"] = whole["spec"]["replicas"].clone();
+        }
+        self.replace(&manifest, &there, there.resource_version()).await
+    }
+
+    /// Replaces all of an object, provided that it is of this version. An apply alone would leave what others
+    /// said, such as containers of other names.
+    async fn replace<K>(&self, manifest: &Value, there: &K, version: Option<String>) -> Result<K, Failure>
     where
         K: Workload,
     {
@@ -183,7 +203,7 @@ impl Target<'_> {
             self.patch::<K>(manifest, true).await
         };
         // It says what it should in any case; who owns which field of it is put right with the next write.
-        Ok(Applied { object: owned.await.unwrap_or(replaced), overwrote: true })
+        Ok(owned.await.unwrap_or(replaced))
     }
 
     /// Says nothing of an object any more, so that it is what it was before.
@@ -232,9 +252,17 @@ impl Target<'_> {
     }
 
     async fn make_namespace(&self) -> Result<(), Error> {
-        let labels = [(MANAGED_BY.to_owned(), MANAGER.to_owned())].into();
-        let metadata =
-            ObjectMeta { name: Some(self.namespace.into()), labels: Some(labels), ..ObjectMeta::default() };
+        let like = self.like.map(|like| &like.metadata);
+        let mut labels = content::labels(like.and_then(|like| like.labels.as_ref()));
+        // The member's API server says this itself.
+        labels.remove("kubernetes.io/metadata.name");
+        let annotations = content::annotations(like.and_then(|like| like.annotations.as_ref()));
+        let metadata = ObjectMeta {
+            name: Some(self.namespace.into()),
+            labels: Some(labels),
+            annotations: Some(annotations),
+            ..ObjectMeta::default()
+        };
         let namespace = Namespace { metadata, ..Namespace::default() };
         let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
         match self.client.call(self.client.all().create(&params, &namespace)).await {

@@ -1,6 +1,6 @@
 //! Objects that somebody else made, by what their metadata tells.
 
-use koinon_api::names::{MANAGED_BY, MANAGER};
+use koinon_api::names::{FEDERATED, MANAGER};
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn owner(metadata: &ObjectMeta) -> Option<String> {
 /// A patch after which nobody owns a field of an object but us, and we as whoever applied it: what others own stays when we stop
 /// to say it, and so does what we wrote in any other way.
 pub(super) fn disowned(manifest: &Value) -> Value {
-    let label = format!("f:{MANAGED_BY}");
+    let label = format!("f:{FEDERATED}");
     json!({"metadata": {
         "managedFields": [{
             "manager": MANAGER,

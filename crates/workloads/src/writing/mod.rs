@@ -1,14 +1,14 @@
-//! Writes to members: all at once, none waits for another, and a slow one is left to itself.
+//! The executor of writes to members: all at once, none waits for another, and a slow one is left to itself.
 
 mod apply;
 mod foreign;
-mod ledger;
+mod history;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use koinon_api::placement::ClusterPlacement;
 use koinon_control::Key;
 use koinon_control::events::{Recorder, Weight};
@@ -22,10 +22,13 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+pub(crate) use self::apply::Expected;
 use self::apply::{Failure, Keep, Target};
-pub(crate) use self::ledger::{Has, Ledger, Place, Standing};
+pub(crate) use self::history::{Has, Place, WriteHistory, WriteState};
 use crate::content;
 use crate::members::Kind;
+use crate::messages::several;
+use crate::takeover::Presence;
 
 /// Writes that take longer go on by themselves; whoever ordered them goes on without.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -79,10 +82,12 @@ pub(crate) struct Order {
     pub(crate) why: Why,
     /// The federated object, for events.
     pub(crate) about: ObjectReference,
+    /// The federation's namespace: one that the member lacks is created like it.
+    pub(crate) namespace: Option<Arc<Namespace>>,
 }
 
 /// Why something is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Why {
     /// It is not there yet.
     New,
@@ -92,6 +97,8 @@ pub(crate) enum Why {
     Changed,
     /// Somebody changed what is ours.
     Drifted,
+    /// Somebody else made it, and it becomes ours; these are the differences.
+    TakenOver(Expected, Vec<String>),
 }
 
 impl Why {
@@ -105,14 +112,15 @@ impl Why {
 
 /// Carries writes out.
 pub(crate) struct Writer<R: Written> {
-    desk: Arc<Desk<R>>,
+    executor: Arc<Executor<R>>,
     /// Ends with the writer, so that nobody writes who should not any more.
     tasks: Mutex<JoinSet<()>>,
 }
 
-struct Desk<R: Written> {
+struct Executor<R: Written> {
     index: Arc<Index<R>>,
-    ledger: Arc<Ledger>,
+    history: Arc<WriteHistory>,
+    presence: Arc<Presence<R>>,
     recorder: Recorder,
     done: Box<dyn Fn(&Key) + Send + Sync>,
 }
@@ -121,12 +129,13 @@ impl<R: Written> Writer<R> {
     /// A writer that calls `done` after a write that nobody waited for any more.
     pub(crate) fn new(
         index: Arc<Index<R>>,
-        ledger: Arc<Ledger>,
+        history: Arc<WriteHistory>,
+        presence: Arc<Presence<R>>,
         recorder: Recorder,
         done: impl Fn(&Key) + Send + Sync + 'static,
     ) -> Writer<R> {
-        let desk = Arc::new(Desk { index, ledger, recorder, done: Box::new(done) });
-        Writer { desk, tasks: Mutex::default() }
+        let executor = Arc::new(Executor { index, history, presence, recorder, done: Box::new(done) });
+        Writer { executor, tasks: Mutex::default() }
     }
 
     /// Sends all of them and waits until all are answered, but not for long.
@@ -137,14 +146,15 @@ impl<R: Written> Writer<R> {
             let mut tasks = self.tasks.lock();
             while tasks.try_join_next().is_some() {}
             for order in orders {
-                let (desk, running, left_alone) = (self.desk.clone(), running.clone(), left_alone.clone());
-                desk.ledger.send(&order.place::<R>(), order.count.ours());
+                let (executor, running, left_alone) =
+                    (self.executor.clone(), running.clone(), left_alone.clone());
+                executor.history.send(&order.place::<R>(), order.count.ours());
                 tasks.spawn(async move {
                     let key = order.key.clone();
-                    desk.carry_out(order).await;
+                    executor.carry_out(order).await;
                     drop(running);
                     if left_alone.load(Ordering::Acquire) {
-                        (desk.done)(&key);
+                        (executor.done)(&key);
                     }
                 });
             }
@@ -168,52 +178,69 @@ impl Order {
     }
 }
 
-impl<R: Written> Desk<R> {
+impl<R: Written> Executor<R> {
     async fn carry_out(&self, order: Order) {
         let place = order.place::<R>();
-        let target =
-            Target { client: order.member.client(), namespace: &order.key.namespace, name: &order.key.name };
+        let target = Target {
+            client: order.member.client(),
+            namespace: &order.key.namespace,
+            name: &order.key.name,
+            like: order.namespace.as_deref(),
+        };
         let there = matches!(order.why, Why::Changed | Why::Drifted);
         let keep = Keep { count: order.count == Count::AsItIs, template: order.template == Template::AsItIs };
-        let outcome = if there && (keep.count || keep.template) {
+        let outcome = if let Why::TakenOver(expected, _) = &order.why {
+            target.take_over::<R::Object>(&order.manifest, expected, keep.count).await
+        } else if there && (keep.count || keep.template) {
             target.apply_keeping::<R::Object>(&order.manifest, keep).await
         } else {
             target.apply::<R::Object>(&order.manifest, there).await
         };
         match outcome {
-            Ok(applied) => {
-                let actual = R::fold(&applied.object).map_or(order.content, |record| record.content());
+            Ok(object) => {
+                let actual = R::fold(&object).map_or(order.content, |record| record.content());
                 let template = match &order.template {
                     Template::Said(name) => name.clone(),
                     Template::AsItIs => None,
                 };
-                self.ledger.taken(&place, order.content, actual, order.count.ours(), template);
-                self.index.learn(order.member.name(), &applied.object);
-                self.tell(&order, applied.overwrote);
-                if order.why == Why::Drifted && self.ledger.repaired(&place) {
-                    self.ledger.refused(
+                self.history.taken(&place, order.content, actual, order.count.ours(), template);
+                self.index.learn(order.member.name(), &object);
+                self.tell(&order);
+                if order.why == Why::Drifted && self.history.repaired(&place) {
+                    self.history.refused(
                         &place,
                         order.identity(),
                         "somebody there changes it back again and again",
                     );
                 }
-                self.ledger.answered(&place);
+                self.history.answered(&place);
             }
             Err(failure) => {
+                if matches!(failure, Failure::Gone | Failure::Appeared | Failure::Replacing) {
+                    self.presence.doubt(&order.key, &order.member);
+                }
                 self.failed(&order, &place, &failure);
-                self.ledger.answered(&place);
+                self.history.answered(&place);
             }
         }
     }
 
-    fn tell(&self, order: &Order, overwrote: bool) {
+    fn tell(&self, order: &Order) {
         let (kind, name) = (R::KIND.as_str(), order.member.name());
-        let told = match order.why {
-            _ if overwrote => Some((
+        let told = match &order.why {
+            Why::TakenOver(_, differs) if differs.is_empty() => Some((
+                Weight::Normal,
+                "TakenOver",
+                format!(
+                    "cluster {name} had this {kind} already: it was taken over, and nothing of it changes"
+                ),
+            )),
+            Why::TakenOver(_, differs) => Some((
                 Weight::Warning,
                 "Overwritten",
                 format!(
-                    "cluster {name} had another {kind} of this name: it was overwritten, and its pods stay"
+                    "cluster {name} had another {kind} of this name: it was taken over, and changed in {}",
+                    several(differs, ", ")
                 ),
             )),
             Why::Deleted => Some((
@@ -238,9 +265,9 @@ impl<R: Written> Desk<R> {
         let refused = match failure {
             Failure::Call(error) if error.class() == Class::Terminal => true,
             // It answers, and with nothing else: an admission webhook there that is gone does not come back by itself.
-            Failure::Call(error) => matches!(error.code(), Some(429 | 500..)) && self.ledger.failed(place),
+            Failure::Call(error) => matches!(error.code(), Some(429 | 500..)) && self.history.failed(place),
             Failure::Belongs(_) => true,
-            Failure::Replacing | Failure::Gone => false,
+            Failure::Replacing | Failure::Gone | Failure::Appeared => false,
         };
         tracing::debug!(member = %name, key = %order.key, %failure, "a write failed");
         if refused {
@@ -248,7 +275,7 @@ impl<R: Written> Desk<R> {
                 Failure::Call(error) => error.failure.to_string(),
                 other => other.to_string(),
             };
-            self.ledger.refused(place, order.identity(), &message);
+            self.history.refused(place, order.identity(), &message);
             let told = format!("cluster {name}: {message}");
             self.recorder.tell_about(order.about.clone(), Weight::Warning, "Refused", told);
         }

@@ -88,6 +88,7 @@ pub(crate) struct World {
     pub(crate) members: BTreeMap<String, Site>,
     role: Option<Role>,
     pub(crate) options: koinon_workloads::Options,
+    pub(crate) metrics: Metrics,
 }
 
 struct Role {
@@ -128,7 +129,14 @@ impl World {
         let house = Housekeeping::new(federation.client()).clock(federation.clock());
         federation.running.spawn(house.run(std::future::pending()));
         let options = koinon_workloads::Options::default();
-        let mut world = World { network, federation, members: BTreeMap::new(), role: None, options };
+        let mut world = World {
+            network,
+            federation,
+            members: BTreeMap::new(),
+            role: None,
+            options,
+            metrics: Metrics::default(),
+        };
         for (name, pods) in members {
             world.add(name, room(*pods)).await;
         }
@@ -152,8 +160,8 @@ impl World {
         let names: Vec<String> = self.members.keys().cloned().collect();
         self.join(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let client = self.network.client(ROLE, "federation");
-        let workloads =
-            Workloads::new(self.options.clone(), client, fleet.clone(), clock, Metrics::default());
+        let (options, metrics) = (self.options.clone(), self.metrics.clone());
+        let workloads = Workloads::new(options, client, fleet.clone(), clock, metrics);
         let task = tokio::spawn(workloads.run(std::future::pending()));
         self.role = Some(Role { fleet, task });
     }

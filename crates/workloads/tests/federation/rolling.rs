@@ -307,6 +307,58 @@ async fn shadows_are_mirrors() {
     world.until_layout(DEPLOY, "a=2 b=2").await;
 }
 
+/// All that a shadow says is put back, whoever wrote it, and whether or not the role was there to see it.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_on_shadows_is_put_back() {
+    let mut world = world(&["a", "b"], Deploy { replicas: 4, ..Deploy::default() }).await;
+    for image in ["web:2", "web:3"] {
+        let cause = json!({"metadata": {"annotations": {"kubernetes.io/change-cause": image}}});
+        world.federation.patch(DEPLOY, cause).await;
+        set_image(&world, image).await;
+        until_rolled_out(&world).await;
+    }
+    world.rest().await;
+    let said = ["1 web:1 0/0", "2 web:2 0/0", "3 web:3 4/4"];
+    assert_eq!(shadows(&world).await, said);
+    let list = world.federation.get(SETS).await.unwrap();
+    let sets = list["items"].as_array().unwrap();
+    let metadata = |sets: &[Value]| -> Vec<Value> {
+        let of = |set: &Value| json!([set["metadata"]["labels"], set["metadata"]["annotations"]]);
+        sets.iter().map(of).collect()
+    };
+    for running in [true, false] {
+        if !running {
+            world.kill().await;
+        }
+        for set in sets {
+            let meddled = json!({"metadata": {
+                "annotations": {
+                    "deployment.kubernetes.io/revision": "77", "kubernetes.io/change-cause": "mine",
+                    "koinon.dev/shadow": null,
+                },
+                "labels": {"pod-template-hash": "another", "mine": "too"},
+            }});
+            let path = format!("{SETS}/{}", set["metadata"]["name"].as_str().unwrap());
+            world.federation.patch(&path, meddled).await;
+        }
+        if !running {
+            world.start().await;
+        }
+        world.rest().await;
+        assert_eq!(shadows(&world).await, said, "running: {running}");
+        let list = world.federation.get(SETS).await.unwrap();
+        let mut now = metadata(list["items"].as_array().unwrap());
+        // Labels of others stay with others.
+        for one in &mut now {
+            assert_eq!(one[0].as_object_mut().unwrap().remove("mine"), Some(json!("too")));
+        }
+        assert_eq!(now, metadata(sets), "running: {running}");
+        let web = world.federation.get(DEPLOY).await.unwrap();
+        assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "3");
+    }
+    assert_eq!(images(&world).await, "a=web:3 b=web:3");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_full_cluster_does_not_hold_up_an_update() {
     let preferences = json!({"federation.kubernetes.io/deployment-preferences": r#"{"rebalance":true}"#});

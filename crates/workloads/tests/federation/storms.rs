@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use koinon_simulation::{Exploration, Fault, Requests, Trace, explore, seeds};
+use koinon_simulation::{Exploration, Fault, Requests, Trace, explore, repeat, seeds};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -102,6 +102,12 @@ fn shaky(one_in: u32) -> Vec<Fault> {
 fn the_end_is_the_same_whatever_happens_on_the_way() {
     let exploration = Exploration { name: "storms", seeds: seeds(SCHEDULES), schedules: schedules() };
     explore(&exploration, storm);
+}
+
+#[test]
+fn a_seed_repeats_to_the_letter() {
+    let exploration = Exploration { name: "storms", seeds: seeds(2), schedules: schedules() };
+    repeat(&exploration, storm);
 }
 
 async fn storm(schedule: Schedule, trace: Trace) {

@@ -71,6 +71,8 @@ impl Cluster {
             refusals: 0,
             room: None,
             replaces: None,
+            waited_for: false,
+            unheard: false,
         }
     }
 }

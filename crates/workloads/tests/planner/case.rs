@@ -33,7 +33,7 @@ impl Case {
             replicas: replicas.parse().unwrap(),
             preferences: Preferences {
                 rebalance: false,
-                scale_down: ScaleDown::default(),
+                scale_down: ScaleDown::Ordered,
                 clusters: BTreeMap::new(),
             },
             candidates: clusters

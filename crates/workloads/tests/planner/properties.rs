@@ -96,7 +96,7 @@ proptest! {
         if weighted { case.preferences.scale_down = ScaleDown::Weighted; }
         for share in case.plan().clusters.values() {
             match &share.reason {
-                Reason::Own => prop_assert!(false, "no cluster decides for itself here"),
+                Reason::Own | Reason::Waits => prop_assert!(false, "no cluster decides for itself here"),
                 Reason::NoPreference => prop_assert_eq!((share.replicas, share.overflow), (0, 0)),
                 Reason::Parts(parts) => {
                     prop_assert_eq!(parts.minimum + parts.kept + parts.share, share.replicas);

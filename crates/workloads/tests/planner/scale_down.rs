@@ -9,6 +9,17 @@ fn check(case: &str, answer: &str) {
 }
 
 #[test]
+fn by_default_a_workload_that_shrinks_stays_spread() {
+    let preferences = koinon_api::preferences::Preferences::default();
+    let case = Case::parse("5 over A B C D E | has A=2 B=2 C=2 D=2 E=2");
+    let plan = Case { preferences, ..case }.plan();
+    assert_eq!(crate::case::words(&plan), "A=1 B=1 C=1 D=1 E=1");
+    // Step 4 of the design, to the letter, is a choice.
+    let ordered = Case::parse("5 over A B C D E | * weight=1 | has A=2 B=2 C=2 D=2 E=2");
+    assert_eq!(crate::case::words(&ordered.plan()), "B=2 C=2 D=1");
+}
+
+#[test]
 fn the_one_above_its_share_gives_up() {
     check("50 over A B | * weight=1 | has A=10 B=70", "A=10 B=40");
 }

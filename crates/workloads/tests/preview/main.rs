@@ -137,3 +137,19 @@ fn a_replica_set_with_a_full_cluster_keeps_its_layout() {
     assert_eq!(as_is.before, BTreeMap::from([("a".into(), 22), ("b".into(), 22), ("c".into(), 6)]));
     assert_eq!(layout(&see(&WhatIf { replicas: Some(60), ..WhatIf::default() })), "a=27 b=27 c=6");
 }
+
+#[test]
+fn a_cluster_whose_object_is_left_to_somebody_else_has_no_part_in_it() {
+    let clusters = json!({
+        "a": {"state": "Foreign", "why": "to take it over would change spec.template"},
+        "b": {"desired": 5, "replicas": 5, "available": 5, "updated": 5, "state": "Ready"},
+        "c": {"desired": 4, "replicas": 4, "available": 4, "updated": 4, "state": "Ready"},
+    });
+    let placement = json!({"observedGeneration": 1, "clusters": clusters}).to_string();
+    let never = deployment(json!({"koinon.dev/take-over": "never"}), placement.clone());
+    let seen = see(&never, WhatIf { replicas: Some(12), ..WhatIf::default() });
+    assert_eq!(layout(&seen), "b=6 c=6");
+    assert_eq!(seen.warnings, ["cluster a: to take it over would change spec.template"]);
+    let always = deployment(json!({}), placement);
+    assert!(see(&always, WhatIf::default()).plan.clusters.contains_key("a"));
+}

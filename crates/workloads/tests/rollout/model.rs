@@ -85,6 +85,7 @@ impl Cluster {
             missing: 0,
             progress_failed: (deployment.without_progress > 2 * PATIENCE)
                 .then(|| "no progress in the model".to_owned()),
+            failing: None,
         })
     }
 

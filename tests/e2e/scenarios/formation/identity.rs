@@ -93,7 +93,7 @@ fn federation(members: &[Value]) -> Value {
 
 fn secret(token: &str, authority: &str) -> Value {
     json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-d"},
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-d", "labels": {"koinon.dev/member-secret": "true"}},
         "stringData": {"token": token, "ca.crt": authority},
     })
 }

@@ -40,6 +40,8 @@ pub(super) async fn run(world: Arc<World>) -> anyhow::Result<()> {
 
 /// A member is cut off, then leaders are lost as well: what it brought stays, and what others change arrives.
 async fn out_of_sight(stage: &mut Stage, wires: &BTreeMap<&str, Wire>) -> anyhow::Result<()> {
+    // What is asked of it later is there before.
+    stage.until("b", "foo", "http:80\nb IPv4 http:8080 -> 10.2.0.1").await?;
     wires["b"].cut();
     until_state(stage, "b", "Unreachable").await?;
     stage.apply("a", &[slice("one", "http:8080", "10.1.0.2")]).await?;

@@ -34,8 +34,8 @@ pub(super) async fn hostile_robot(world: Arc<World>) -> anyhow::Result<()> {
     )?;
     let printed = [
         (&robot, vec!["--side", "robot"]),
-        (&cloud, vec!["--side", "cloud", "--robot-name", "r1", "--admission"]),
-        (&cloud, vec!["--side", "cloud", "--robot-name", "r2", "--admission"]),
+        (&cloud, vec!["--side", "cloud", "--robot-name", "r1"]),
+        (&cloud, vec!["--side", "cloud", "--robot-name", "r2"]),
     ];
     let mut applied = Vec::new();
     for (side, arguments) in printed {

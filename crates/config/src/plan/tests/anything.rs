@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{World, cluster, object, told, world};
-use crate::model::{Kind, Sight};
-use crate::plan::{Lead, Leave, Write};
+use crate::model::{Kind, Observed};
+use crate::plan::{DeletionPermit, Lead, Write};
 
 #[derive(Clone, Debug)]
 struct There {
@@ -78,11 +78,11 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 /// Mostly seen.
-fn sight<T>(dice: u8, seen: T) -> Sight<T> {
+fn sight<T>(dice: u8, seen: T) -> Observed<T> {
     match dice {
-        0 => Sight::Pending,
-        1 => Sight::Lost("no answer".into()),
-        _ => Sight::Seen(seen),
+        0 => Observed::Pending,
+        1 => Observed::Lost("no answer".into()),
+        _ => Observed::Seen(seen),
     }
 }
 
@@ -128,12 +128,14 @@ fn build(case: &Case) -> World {
     }
     // A leader that has some of a kind had it.
     for (kind, ours) in &made.here.objects {
-        let had = case.had || *ours != Sight::Seen(Vec::new());
-        made.here.leave.insert(kind.clone(), if had { Leave::Granted } else { Leave::NeverHad });
+        let had = case.had || *ours != Observed::Seen(Vec::new());
+        made.here
+            .permits
+            .insert(kind.clone(), if had { DeletionPermit::Allowed } else { DeletionPermit::NeverOwned });
     }
     made.here.leaving = case.leaving;
     if case.remembered {
-        made.here.conflicts = ["b".into()].into();
+        made.here.conflicts = Observed::Seen(["b".into()].into());
     }
     if case.contexts < 2 {
         made.here.contexts = sight(case.contexts, Ok(Default::default()));
@@ -161,13 +163,13 @@ proptest! {
             let member = &world.members[name];
             prop_assert!(!writes.is_empty());
             prop_assert!(member.no_client.is_none() && !member.unsettled);
-            let Sight::Seen(theirs) = &member.clusters else { panic!("{name} is unknown and written to") };
+            let Observed::Seen(theirs) = &member.clusters else { panic!("{name} is unknown and written to") };
             prop_assert!(theirs.len() == 1 && !theirs[0].is_leader && theirs[0].version == "1.4.2");
             for write in writes {
                 let (_, ours) = world.here.objects.iter().find(|(kind, _)| kind == write.kind()).unwrap();
-                let Sight::Seen(ours) = ours else { panic!("federated what is unknown") };
+                let Observed::Seen(ours) = ours else { panic!("federated what is unknown") };
                 let copies = &member.copies[write.kind()];
-                prop_assert!(matches!(copies, Sight::Seen(_)));
+                prop_assert!(matches!(copies, Observed::Seen(_)));
                 match write {
                     Write::Create { .. } => prop_assert!(!ours.is_empty()),
                     Write::Replace { object, .. } => prop_assert!(object.metadata.resource_version.is_some()),

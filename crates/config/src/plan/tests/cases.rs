@@ -1,7 +1,7 @@
 //! The stages before federation: AMKO's suite, and what it leaves untested.
 
 use super::world::{World, cluster, lines, object, told, world};
-use crate::model::{Kind, Sight};
+use crate::model::{Kind, Observed};
 use crate::plan::Lead;
 
 const VALID: &str = "current AMKOCluster Validation = valid AMKOCluster object";
@@ -67,7 +67,7 @@ fn a_list_of_the_current_cluster_alone_needs_no_secret() {
         goes_on(
             |world| {
                 world.ours().clusters = clusters;
-                world.here.contexts = Sight::Seen(Err("no Secret".into()));
+                world.here.contexts = Observed::Seen(Err("no Secret".into()));
             },
             &[],
             &[VALID, CLIENTS, MEMBERS],
@@ -115,12 +115,12 @@ fn an_invalid_object_says_what_is_wrong_with_it_one_after_the_other() {
 fn only_the_one_in_avi_system_counts_and_any_other_is_told_so() {
     let mut world = loaded();
     let stray = || crate::model::AmkoCluster { namespace: "default".into(), ..cluster("a", false) };
-    let Sight::Seen(clusters) = &mut world.here.clusters else { panic!("seen") };
+    let Observed::Seen(clusters) = &mut world.here.clusters else { panic!("seen") };
     clusters.push(stray());
     let plan = world.settle();
     assert_eq!(told(&plan).len(), 2);
     assert_eq!(plan.statuses.len(), 2);
-    let Sight::Seen(clusters) = &world.here.clusters else { panic!("seen") };
+    let Observed::Seen(clusters) = &world.here.clusters else { panic!("seen") };
     assert_eq!(
         lines(&clusters[1].conditions),
         [
@@ -133,11 +133,11 @@ fn only_the_one_in_avi_system_counts_and_any_other_is_told_so() {
 fn several_in_avi_system_all_say_so() {
     let mut world = loaded();
     let second = crate::model::AmkoCluster { name: "second".into(), ..cluster("a", true) };
-    let Sight::Seen(clusters) = &mut world.here.clusters else { panic!("seen") };
+    let Observed::Seen(clusters) = &mut world.here.clusters else { panic!("seen") };
     clusters.push(second);
     let plan = world.settle();
     assert_eq!(told(&plan), Vec::<String>::new());
-    let Sight::Seen(clusters) = &world.here.clusters else { panic!("seen") };
+    let Observed::Seen(clusters) = &world.here.clusters else { panic!("seen") };
     for cluster in clusters {
         assert_eq!(
             lines(&cluster.conditions),
@@ -165,8 +165,8 @@ fn a_secret_that_is_missing_malformed_or_forbidden_stops_all() {
     let says = format!(
         "member cluster initialisation = member cluster clients invalid (error in initialising member cluster contexts: {why})"
     );
-    stops(|world| world.here.contexts = Sight::Seen(Err(why.into())), &[VALID, &says]);
-    stops(|world| world.here.contexts = Sight::Lost(why.into()), &[VALID, &says]);
+    stops(|world| world.here.contexts = Observed::Seen(Err(why.into())), &[VALID, &says]);
+    stops(|world| world.here.contexts = Observed::Lost(why.into()), &[VALID, &says]);
 }
 
 #[test]
@@ -205,13 +205,13 @@ fn members_that_fail_are_named_and_left_out() {
         &[VALID, CLIENTS, &partial("more than one AMKOCluster objects present in cluster b, can't federate")],
     );
     goes_on(
-        |world| world.member("b").clusters = Sight::Lost("no answer".into()),
+        |world| world.member("b").clusters = Observed::Lost("no answer".into()),
         &["c"],
         &[VALID, CLIENTS, &partial("error in getting AMKOCluster list for cluster b: no answer")],
     );
     stops(
         |world| {
-            world.member("c").clusters = Sight::Lost("no answer".into());
+            world.member("c").clusters = Observed::Lost("no answer".into());
             world.theirs("b")[0].version = "1.5.1".into();
         },
         &[
@@ -233,20 +233,28 @@ fn a_second_leader_stops_all_and_is_remembered_until_it_is_seen_to_follow() {
     conflicting(&mut world);
     let plan = world.settle();
     assert_eq!((plan.lead, plan.conflicts), (Lead::No, ["b".to_owned()].into()));
-    // The status alone carries it over a restart.
-    for unknown in [Sight::Lost("no answer".into()), Sight::Pending] {
+    for unknown in [Observed::Lost("no answer".into()), Observed::Pending] {
         world.member("b").clusters = unknown;
         let plan = world.settle();
         assert_eq!((told(&plan).len(), plan.lead), (0, Lead::No));
         assert_eq!(lines(&world.says()), [VALID, CLIENTS, conflict]);
     }
-    // So does memory, if the status could not be written.
-    let mut forgetful = loaded();
-    forgetful.here.conflicts = ["b".into()].into();
-    forgetful.member("b").clusters = Sight::Lost("no answer".into());
-    assert_eq!(lines(&forgetful.says()), [VALID, CLIENTS, conflict]);
+    // What is remembered counts, and not how it was told.
+    let mut restarted = loaded();
+    restarted.here.conflicts = Observed::Seen(["b".into()].into());
+    restarted.member("b").clusters = Observed::Lost("no answer".into());
+    assert_eq!(lines(&restarted.says()), [VALID, CLIENTS, conflict]);
+    // Until it is known whether anything was, nothing is written, and the status stays.
+    for unknown in [Observed::Pending, Observed::Lost("no answer".into())] {
+        let mut restarted = loaded();
+        restarted.ours().conditions = world.ours().conditions.clone();
+        restarted.here.conflicts = unknown;
+        restarted.member("b").clusters = Observed::Lost("no answer".into());
+        let plan = restarted.settle();
+        assert_eq!((plan.lead.clone(), told(&plan).len(), plan.statuses.len()), (Lead::Undecided, 0, 0));
+    }
 
-    world.member("b").clusters = Sight::Seen(vec![cluster("b", false)]);
+    world.member("b").clusters = Observed::Seen(vec![cluster("b", false)]);
     assert_eq!(told(&world.settle()).len(), 2);
 }
 
@@ -261,7 +269,7 @@ fn a_conflict_ends_with_demotion_or_when_the_other_leaves_the_set() {
     let mut world = loaded();
     world.theirs("b")[0].is_leader = true;
     world.settle();
-    world.member("b").clusters = Sight::Lost("no answer".into());
+    world.member("b").clusters = Observed::Lost("no answer".into());
     world.ours().is_leader = false;
     let plan = world.settle();
     assert_eq!(plan.conflicts, [].into());
@@ -273,7 +281,7 @@ fn a_conflict_ends_with_demotion_or_when_the_other_leaves_the_set() {
 #[test]
 fn a_leader_that_was_lost_before_this_one_was_promoted_does_not_count() {
     goes_on(
-        |world| world.member("b").clusters = Sight::Lost("no answer".into()),
+        |world| world.member("b").clusters = Observed::Lost("no answer".into()),
         &["c"],
         &[
             VALID,
@@ -287,7 +295,7 @@ fn a_leader_that_was_lost_before_this_one_was_promoted_does_not_count() {
 #[test]
 fn nothing_is_written_before_every_member_was_looked_at_once() {
     let mut world = loaded();
-    world.member("c").clusters = Sight::Pending;
+    world.member("c").clusters = Observed::Pending;
     let plan = world.settle();
     assert_eq!((told(&plan).len(), plan.lead.clone()), (0, Lead::Undecided));
     assert_eq!(plan.stopped.as_deref(), Some("looking at cluster c for the first time"));
@@ -297,7 +305,7 @@ fn nothing_is_written_before_every_member_was_looked_at_once() {
     let plan = settled.settle();
     settled.carry_out(&plan);
     let before = settled.says();
-    settled.member("c").clusters = Sight::Pending;
+    settled.member("c").clusters = Observed::Pending;
     assert_eq!(settled.says(), before);
 }
 
@@ -308,7 +316,7 @@ fn a_wrong_context_that_names_another_member_is_found_out() {
             world.ours().context = "x".into();
             let ours = world.ours().clone();
             let mut own = world.member("b").clone();
-            own.clusters = Sight::Seen(vec![ours]);
+            own.clusters = Observed::Seen(vec![ours]);
             world.members.insert("a".into(), own);
         },
         &[
@@ -322,7 +330,7 @@ fn a_wrong_context_that_names_another_member_is_found_out() {
 
 #[test]
 fn a_leader_that_does_not_see_itself_writes_nothing_and_keeps_its_connections() {
-    for unknown in [Sight::Pending, Sight::Lost("no answer".into())] {
+    for unknown in [Observed::Pending, Observed::Lost("no answer".into())] {
         let mut world = loaded();
         world.here.clusters = unknown;
         let plan = world.plan();

@@ -7,9 +7,9 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::world::{World, lines, object, told, world};
-use crate::model::{Carried, Condition, Kind, Sight};
+use crate::model::{Carried, Condition, Kind, Observed};
 use crate::names::{UUID_ANNOTATION, condition};
-use crate::plan::{Leave, Outcome, Tried, Write};
+use crate::plan::{DeletionPermit, Outcome, Tried, Write};
 
 fn config(name: &str, interval: u64) -> kube::core::DynamicObject {
     object(&Kind::gslb_config(), name, 7, json!({"refreshInterval": interval}))
@@ -100,7 +100,7 @@ fn a_uuid_that_arrives_later_travels_and_a_missing_one_takes_none_away() {
     world.add_there("b", theirs);
     world.add_there("c", config("gc-1", 1800));
     assert_eq!(told(&world.plan()), Vec::<String>::new());
-    let Sight::Seen(objects) = &mut world.here.objects[0].1 else { panic!("seen") };
+    let Observed::Seen(objects) = &mut world.here.objects[0].1 else { panic!("seen") };
     let ours = std::sync::Arc::make_mut(&mut objects[0]);
     ours.annotations_mut().insert(UUID_ANNOTATION.into(), "5678".into());
     assert_eq!(told(&world.plan()), ["b: replace GSLBConfig gc-1", "c: replace GSLBConfig gc-1"]);
@@ -119,7 +119,7 @@ fn several_here_stop_this_kind_and_those_after_it() {
             "GSLBConfig Federation = failure in federation (more than one GSLBConfig objects are present in the current cluster)"
         ]
     );
-    let Sight::Seen(configs) = &mut world.here.objects[0].1 else { panic!("seen") };
+    let Observed::Seen(configs) = &mut world.here.objects[0].1 else { panic!("seen") };
     configs.pop();
     world.add_here(policy("other", 10));
     assert_eq!(told(&world.settle()), ["b: create GSLBConfig gc-1", "c: create GSLBConfig gc-1"]);
@@ -132,7 +132,7 @@ fn several_here_stop_this_kind_and_those_after_it() {
 #[test]
 fn a_deletion_here_is_one_there_but_a_leader_that_never_had_any_deletes_nothing() {
     let mut world = world();
-    world.here.leave.insert(Kind::gslb_config(), Leave::NeverHad);
+    world.here.permits.insert(Kind::gslb_config(), DeletionPermit::NeverOwned);
     world.add_there("b", config("gc-1", 1800));
     assert_eq!(told(&world.plan()), Vec::<String>::new());
     assert_eq!(
@@ -155,7 +155,7 @@ fn all_was_well_while_a_leader_was_alone_and_then_a_member_appears() {
     ];
     for leave_alone in alone {
         let mut world = world();
-        world.here.leave.insert(Kind::gslb_config(), Leave::NeverHad);
+        world.here.permits.insert(Kind::gslb_config(), DeletionPermit::NeverOwned);
         let (clusters, members) = (world.ours().clusters.clone(), world.members.clone());
         leave_alone(&mut world);
         assert_eq!(
@@ -179,17 +179,17 @@ fn what_is_held_says_why_and_holds_up_no_other_kind() {
     world.add_there("b", config("extra", 1800));
     world.add_there("c", config("gc-1", 1));
     for (leave, said_why) in [
-        (Leave::Unknown, None),
-        (Leave::Refused("no".into()), Some("no; those in b are left alone")),
+        (DeletionPermit::Unknown, None),
+        (DeletionPermit::Refused("no".into()), Some("no; those in b are left alone")),
         (
-            Leave::MadeAnew,
+            DeletionPermit::DefinitionRecreated,
             Some(
                 "the definition of GSLBConfig in the current cluster was made anew, and its objects went with the old \
                  one; those in b are left alone: create one here, or delete them there",
             ),
         ),
     ] {
-        world.here.leave.insert(Kind::gslb_config(), leave);
+        world.here.permits.insert(Kind::gslb_config(), leave);
         let plan = world.plan();
         let policies = ["b", "c"].map(|name| format!("{name}: create GlobalDeploymentPolicy global-gdp"));
         assert_eq!(told(&plan), policies);
@@ -201,13 +201,13 @@ fn what_is_held_says_why_and_holds_up_no_other_kind() {
             }
         }
     }
-    world.here.leave.insert(Kind::gslb_config(), Leave::Granted);
+    world.here.permits.insert(Kind::gslb_config(), DeletionPermit::Allowed);
     assert_eq!(told(&world.plan()).len(), 5);
 }
 
 #[test]
 fn nothing_is_deleted_before_all_was_listed_here_nor_while_the_namespace_goes() {
-    for unknown in [Sight::Pending, Sight::Lost("no answer".into())] {
+    for unknown in [Observed::Pending, Observed::Lost("no answer".into())] {
         let mut world = world();
         world.here.objects[0].1 = unknown;
         world.add_there("b", config("gc-1", 1800));
@@ -224,10 +224,10 @@ fn a_member_whose_copies_are_unknown_waits_and_holds_nobody_up() {
     let mut world = world();
     world.settle();
     world.add_here(config("gc-1", 1800));
-    world.member("b").copies.insert(Kind::gslb_config(), Sight::Pending);
+    world.member("b").copies.insert(Kind::gslb_config(), Observed::Pending);
     let plan = world.settle();
     assert_eq!(told(&plan), ["c: create GSLBConfig gc-1"]);
-    world.member("b").copies.insert(Kind::gslb_config(), Sight::Lost("no such kind".into()));
+    world.member("b").copies.insert(Kind::gslb_config(), Observed::Lost("no such kind".into()));
     world.carry_out(&plan);
     assert_eq!(
         said(&mut world, condition::GSLB_CONFIG),

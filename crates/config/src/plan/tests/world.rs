@@ -8,9 +8,9 @@ use koinon_control::Key;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::model::{AmkoCluster, Condition, Kind, Sight};
+use crate::model::{AmkoCluster, Condition, Kind, Observed};
 use crate::names::NAMESPACE;
-use crate::plan::{Here, Leave, Member, Plan, Write, plan};
+use crate::plan::{DeletionPermit, Here, Member, Plan, Write, plan};
 
 pub(super) struct World {
     pub(super) here: Here,
@@ -21,11 +21,11 @@ pub(super) struct World {
 pub(super) fn world() -> World {
     let names = ["b", "c"];
     let here = Here {
-        clusters: Sight::Seen(vec![cluster("a", true)]),
-        contexts: Sight::Seen(Ok(["a", "b", "c"].map(String::from).into())),
-        objects: Kind::always().map(|kind| (kind, Sight::Seen(Vec::new()))).into(),
-        leave: Kind::always().map(|kind| (kind, Leave::Granted)).into(),
-        conflicts: Default::default(),
+        clusters: Observed::Seen(vec![cluster("a", true)]),
+        contexts: Observed::Seen(Ok(["a", "b", "c"].map(String::from).into())),
+        objects: Kind::always().map(|kind| (kind, Observed::Seen(Vec::new()))).into(),
+        permits: Kind::always().map(|kind| (kind, DeletionPermit::Allowed)).into(),
+        conflicts: Observed::Seen(Default::default()),
         leaving: false,
     };
     World { here, members: names.map(|name| (name.to_owned(), member(name))).into() }
@@ -48,8 +48,8 @@ pub(super) fn cluster(context: &str, is_leader: bool) -> AmkoCluster {
 fn member(name: &str) -> Member {
     Member {
         no_client: None,
-        clusters: Sight::Seen(vec![cluster(name, false)]),
-        copies: Kind::always().map(|kind| (kind, Sight::Seen(Vec::new()))).into(),
+        clusters: Observed::Seen(vec![cluster(name, false)]),
+        copies: Kind::always().map(|kind| (kind, Observed::Seen(Vec::new()))).into(),
         unsettled: false,
         tried: BTreeMap::new(),
     }
@@ -66,7 +66,7 @@ pub(super) fn object(kind: &Kind, name: &str, version: u64, spec: Value) -> Dyna
 impl World {
     pub(super) fn ours(&mut self) -> &mut AmkoCluster {
         match &mut self.here.clusters {
-            Sight::Seen(clusters) => &mut clusters[0],
+            Observed::Seen(clusters) => &mut clusters[0],
             unseen => panic!("{unseen:?}"),
         }
     }
@@ -77,7 +77,7 @@ impl World {
 
     pub(super) fn theirs(&mut self, name: &str) -> &mut Vec<AmkoCluster> {
         match &mut self.member(name).clusters {
-            Sight::Seen(clusters) => clusters,
+            Observed::Seen(clusters) => clusters,
             unseen => panic!("{unseen:?}"),
         }
     }
@@ -86,7 +86,7 @@ impl World {
         let kind = object.types.as_ref().expect("a kind").kind.clone();
         let (_, objects) =
             self.here.objects.iter_mut().find(|(known, _)| known.kind == kind).expect("a kind");
-        let Sight::Seen(objects) = objects else { panic!("not seen") };
+        let Observed::Seen(objects) = objects else { panic!("not seen") };
         objects.push(Arc::new(object));
     }
 
@@ -94,7 +94,7 @@ impl World {
         let kind = object.types.as_ref().expect("a kind").kind.clone();
         let copies = &mut self.member(name).copies;
         let (_, copies) = copies.iter_mut().find(|(known, _)| known.kind == kind).expect("a kind");
-        let Sight::Seen(copies) = copies else { panic!("not seen") };
+        let Observed::Seen(copies) = copies else { panic!("not seen") };
         copies.push(Arc::new(object));
     }
 
@@ -102,11 +102,14 @@ impl World {
         plan(Duration::from_secs(1000), &self.here, &self.members)
     }
 
-    /// Plans, and writes the status as the controller would.
+    /// Plans, remembers the rivals and writes the status as the controller would.
     pub(super) fn settle(&mut self) -> Plan {
         let plan = self.plan();
+        if let Observed::Seen(conflicts) = &mut self.here.conflicts {
+            conflicts.clone_from(&plan.conflicts);
+        }
         for status in &plan.statuses {
-            let Sight::Seen(clusters) = &mut self.here.clusters else { continue };
+            let Observed::Seen(clusters) = &mut self.here.clusters else { continue };
             for cluster in clusters {
                 if Key::new(&cluster.namespace, &cluster.name) == status.key {
                     cluster.conditions = status.conditions.clone();
@@ -127,7 +130,7 @@ impl World {
         for (name, writes) in &plan.writes {
             for write in writes {
                 let kind = write.kind().clone();
-                let Some(Sight::Seen(copies)) = self.member(name).copies.get_mut(&kind) else {
+                let Some(Observed::Seen(copies)) = self.member(name).copies.get_mut(&kind) else {
                     panic!("{name} was not seen")
                 };
                 let at =

@@ -26,6 +26,7 @@ fn secrets(names: &[&str]) -> BTreeMap<String, Arc<Secret>> {
     let secret = |name: &str| {
         let mut secret = Secret::default();
         secret.metadata.name = Some(name.into());
+        secret.metadata.labels = Some([(MEMBER_SECRET.to_owned(), "true".to_owned())].into());
         secret.data = Some([("token".to_owned(), ByteString(name.into()))].into());
         Arc::new(secret)
     };
@@ -144,6 +145,8 @@ fn who_was_seen_or_joined_is_expected_again() {
         since: None,
         uid: Some(format!("seen-{id}")),
         version: None,
+        server: None,
+        warnings: Vec::new(),
     };
     seen.status =
         Some(FederationStatus { member_status: vec![member("a"), member("b")], ..Default::default() });
@@ -153,6 +156,65 @@ fn who_was_seen_or_joined_is_expected_again() {
     let formation = formation(NAMESPACE, &Role::Federation, &[Arc::new(seen)], &secrets);
     let uids: Vec<_> = formation.members.values().map(|entry| entry.uid.clone().unwrap()).collect();
     assert_eq!(uids, ["seen-a", "joined-b"]);
+}
+
+#[test]
+fn where_a_member_answered_first_is_where_its_token_goes_until_its_secret_says_otherwise() {
+    let mut moved = federation("f", 1, &[("a", "sa"), ("b", "sb"), ("c", "other")]);
+    let answered = |id: &str| MemberStatus {
+        last_seen: None,
+        cluster_id: id.into(),
+        status: Phase::Reachable,
+        error: None,
+        is_leader: false,
+        leader: None,
+        since: None,
+        uid: None,
+        version: None,
+        server: Some(format!("https://{id}")),
+        warnings: Vec::new(),
+    };
+    moved.status =
+        Some(FederationStatus { member_status: vec![answered("a"), answered("b")], ..Default::default() });
+    moved.spec.members[1].server = "https://evil".into();
+    let mut secrets = secrets(&["sa", "sb", "other"]);
+    Arc::make_mut(secrets.get_mut("other").unwrap()).metadata.labels = None;
+    let moved = Arc::new(moved);
+    let formed = formation(NAMESPACE, &Role::Federation, std::slice::from_ref(&moved), &secrets);
+    assert_eq!(names(&formed), "a b(?) c(?)");
+    let why = |formation: &Formation, id: &str| match &formation.members[id].way {
+        Way::None(why) => why.clone(),
+        way => panic!("{way:?}"),
+    };
+    assert!(why(&formed, "b").contains("https://evil"), "{}", why(&formed, "b"));
+    let label = "kubectl label secret -n antrea-plus-system other koinon.dev/member-secret=true";
+    assert!(why(&formed, "c").contains(label), "{}", why(&formed, "c"));
+
+    // Who may write the Secret has the token anyway, and may say where it goes.
+    let data = Arc::make_mut(secrets.get_mut("sb").unwrap()).data.as_mut().unwrap();
+    data.insert("server".into(), ByteString("https://evil".into()));
+    let formed = formation(NAMESPACE, &Role::Federation, &[moved], &secrets);
+    assert_eq!(names(&formed), "a b c(?)");
+}
+
+#[test]
+fn a_token_goes_nowhere_else_under_another_name_either() {
+    let of = |members: &[(&str, &str)], answered: &[(&str, &str)]| {
+        let mut federation = federation("f", 1, members);
+        let said = answered.iter().map(|(id, server)| {
+            let said = serde_json::json!({"clusterID": id, "status": "Reachable", "isLeader": false, "server": server});
+            serde_json::from_value::<MemberStatus>(said).unwrap()
+        });
+        federation.status =
+            Some(FederationStatus { member_status: said.collect(), ..FederationStatus::default() });
+        form(&Role::Federation, vec![federation], &["sa", "sb"])
+    };
+    // Whoever may write the Federation adds a member with another's Secret and an address of their own.
+    let formed = of(&[("a", "sa"), ("evil", "sa"), ("b", "sb")], &[("a", "https://a")]);
+    assert_eq!(names(&formed), "a b evil(?)");
+    let Way::None(why) = &formed.members[&ClusterId::new("evil").unwrap()].way else { panic!("{formed:?}") };
+    assert!(why.contains("https://evil") && why.contains("https://a"), "{why}");
+    assert_eq!(names(&of(&[("a", "sa"), ("b", "sb")], &[("a", "https://a")])), "a b");
 }
 
 #[test]

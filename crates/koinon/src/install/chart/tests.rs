@@ -42,13 +42,16 @@ fn a_chart_has_what_the_other_commands_print() {
             assert_eq!(objects(&chart[&format!("koinon/crds/{name}.yaml")]), crds(*role));
         }
         let mut wanted = rbac(*role, false, &Sync::default()).unwrap();
-        wanted.retain(|object| object["kind"] != "Namespace");
+        wanted.retain(|object| object["kind"] != "Namespace" && object["metadata"]["name"] != READER);
         assert_eq!(objects(&chart[&format!("koinon/templates/{name}-rbac.yaml")]), wanted);
     }
-    let spaces = objects(&chart["koinon/templates/namespaces.yaml"]);
+    let spaces = &chart["koinon/templates/namespaces.yaml"];
+    let spaces = objects(&spaces.replace("{{ . }}", "restricted"));
     let names: Vec<&str> = spaces.iter().filter_map(|space| space["metadata"]["name"].as_str()).collect();
     assert_eq!(names, ["antrea-plus-system", "koinon-system"]);
     assert!(spaces.iter().all(|space| space["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"));
+    let enforced = |space: &Value| space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].clone();
+    assert!(spaces.iter().all(|space| enforced(space) == "restricted"), "{spaces:#?}");
 }
 
 #[test]
@@ -78,6 +81,42 @@ fn the_account_of_a_role_is_where_its_deployment_looks_for_it() {
         });
         let home = found.and_then(|account| account["metadata"]["namespace"].as_str()).unwrap();
         assert!(template.contains(&format!(r#""role" "{name}" "namespace" "{home}""#)), "{template}");
+    }
+}
+
+#[test]
+fn nothing_is_there_twice() {
+    let chart = unpacked(&install(None));
+    let mut seen = BTreeSet::new();
+    for (path, text) in
+        chart.iter().filter(|(path, _)| path.ends_with("-rbac.yaml") || path.ends_with("-reader.yaml"))
+    {
+        for object in objects(text) {
+            let metadata = &object["metadata"];
+            let name = format!("{} {} {}", object["kind"], metadata["namespace"], metadata["name"]);
+            assert!(seen.insert(name.clone()), "{path}: {name}");
+        }
+    }
+    assert!(seen.iter().any(|name| name.contains(READER)), "{seen:#?}");
+}
+
+#[test]
+fn a_role_is_bounded_and_closed_unless_it_is_told_otherwise() {
+    let chart = unpacked(&install(None));
+    let values = &objects(&chart["koinon/values.yaml"])[0];
+    assert_eq!(values["networkPolicy"]["enabled"], true);
+    assert_eq!(values["networkPolicy"]["metricsFrom"], json!([]));
+    assert_eq!(values["podDisruptionBudget"], true);
+    assert_eq!(values["podSecurity"], "restricted");
+    assert!(values["resources"]["limits"]["memory"].is_string(), "{values:#}");
+    assert_eq!(values["image"]["digest"], "");
+    let template = &chart["koinon/templates/_role.tpl"];
+    for part in [
+        "kind: NetworkPolicy",
+        "kind: PodDisruptionBudget",
+        "{{ with $values.image.digest }}@{{ . }}{{ end }}",
+    ] {
+        assert!(template.contains(part), "{part}");
     }
 }
 

@@ -19,11 +19,11 @@ use tokio::time::Instant;
 
 use super::plan::{Made, Side, Step, place, service_of, step};
 use super::roll::Roll;
+use crate::leader_context::LeaderContext;
+use crate::policies::caches::{Listener, PolicyCaches};
 use crate::policies::key::PolicyKey;
 use crate::policies::names;
-use crate::policies::sight::{Listener, Sight};
 use crate::policies::version::Version;
-use crate::post::Post;
 
 /// Services that are looked at at once.
 const AT_ONCE: usize = 4;
@@ -52,8 +52,8 @@ enum Item {
 
 /// The external entities of one member that is led.
 pub(in crate::policies) struct Keeper {
-    post: Post,
-    sight: Arc<Sight>,
+    leader: LeaderContext,
+    caches: Arc<PolicyCaches>,
     roll: Arc<Roll>,
     made: Arc<Index<Made>>,
     queue: Queue<Item>,
@@ -62,9 +62,13 @@ pub(in crate::policies) struct Keeper {
 }
 
 impl Keeper {
-    pub(in crate::policies) fn new(post: Post, sight: Arc<Sight>, roll: Arc<Roll>) -> Arc<Keeper> {
+    pub(in crate::policies) fn new(
+        leader: LeaderContext,
+        caches: Arc<PolicyCaches>,
+        roll: Arc<Roll>,
+    ) -> Arc<Keeper> {
         let (made, queue) = (Index::new(), Queue::new(FIRST_PAUSE, LONGEST_PAUSE));
-        let keeper = Arc::new(Keeper { post, sight, roll, made, queue, pause: Mutex::default() });
+        let keeper = Arc::new(Keeper { leader, caches, roll, made, queue, pause: Mutex::default() });
         let me = Arc::downgrade(&keeper);
         keeper.made.on_change(move |news| {
             let Some(me) = me.upgrade() else { return };
@@ -77,18 +81,18 @@ impl Keeper {
             }
         });
         keeper.roll.open(&keeper);
-        keeper.post.fleet.metrics().queue("entities", &keeper, |keeper| keeper.queue.waiting());
+        keeper.leader.fleet.metrics().queue("entities", &keeper, |keeper| keeper.queue.waiting());
         let listener: Arc<dyn Listener> = keeper.clone();
-        keeper.sight.register(Arc::downgrade(&listener));
+        keeper.caches.register(Arc::downgrade(&listener));
         keeper
     }
 
     /// Looks after them for as long as it is polled.
     pub(in crate::policies) async fn run(self: Arc<Self>) -> Infallible {
         let ours = Selection { labels: Some(selector()), unserved: Unserved::Empty, ..Selection::default() };
-        let entities = self.post.client().dynamic(&resource(), None);
+        let entities = self.leader.client().dynamic(&resource(), None);
         let members = async {
-            let mut changes = self.post.fleet.changes();
+            let mut changes = self.leader.fleet.changes();
             loop {
                 self.look_at_all();
                 if changes.changed().await.is_err() {
@@ -99,7 +103,7 @@ impl Keeper {
         };
         tokio::select! {
             biased;
-            never = self.post.fleet.follow_member(&self.post.member, self.made.clone(), ours, entities) => never,
+            never = self.leader.fleet.follow_member(&self.leader.member, self.made.clone(), ours, entities) => never,
             never = members => never,
             never = work(&self.queue, AT_ONCE, |item| self.handle(item)) => never,
         }
@@ -115,14 +119,14 @@ impl Keeper {
 
     /// Has an entity looked at that belongs to no Service and member.
     fn sort_out(&self, key: &Key) {
-        let is_member = |cluster: &str| self.post.fleet.get(cluster).is_some();
+        let is_member = |cluster: &str| self.leader.fleet.get(cluster).is_some();
         if self.made.get(self.me(), key).is_some_and(|made| made.is_stray(key, is_member)) {
             self.queue.add(Item::Stray(key.clone()));
         }
     }
 
     fn me(&self) -> &str {
-        self.post.name().as_str()
+        self.leader.name().as_str()
     }
 
     /// Whether it is known which there are, and there can be any. What becomes known announces itself.
@@ -172,21 +176,21 @@ impl Keeper {
 
     /// Writes what differs of one federated Service, one entity after the other.
     async fn put_right(&self, service: &Key) -> Result<Next, Failed> {
-        let namespace = self.sight.namespaces.get(self.me(), &Key::new("", service.namespace.as_str()));
+        let namespace = self.caches.namespaces.get(self.me(), &Key::new("", service.namespace.as_str()));
         if namespace.is_none_or(|namespace| namespace.ending) {
             // Where it is not there nothing can be; it announces itself when it comes.
             return Ok(Next::Done);
         }
         let sums = self.roll.sums(service);
         for (cluster, sum) in &sums.clusters {
-            let side = if cluster == self.post.name() { Side::Home } else { Side::Elsewhere };
+            let side = if cluster == self.leader.name() { Side::Home } else { Side::Elsewhere };
             let key = place(service, cluster.as_str());
             let made = self.made.get(self.me(), &key);
             if let Some(step) = step(sum.seen_from(side), made.as_deref()) {
                 self.take(&key, step, service, cluster, side).await?;
             }
         }
-        let now = self.post.clock().now();
+        let now = self.leader.clock().now();
         let left = sums.due.map(|due| Duration::try_from(due.duration_since(now)).unwrap_or_default());
         Ok(left.map_or(Next::Done, |left| Next::After(left.max(Duration::from_secs(1)))))
     }
@@ -213,13 +217,13 @@ impl Keeper {
             None => self.write(api.create(&params, &object)).await?,
             Some(_) => self.write(api.replace(&key.name, &params, &object)).await?,
         };
-        self.made.learn(self.post.name(), &written);
+        self.made.learn(self.leader.name(), &written);
         Ok(())
     }
 
     /// Deletes an entity that belongs to no Service and member, if that is still so.
     async fn discard(&self, key: &Key) -> Result<(), Failed> {
-        let is_member = |cluster: &str| self.post.fleet.get(cluster).is_some();
+        let is_member = |cluster: &str| self.leader.fleet.get(cluster).is_some();
         match self.made.get(self.me(), key).filter(|made| made.is_stray(key, is_member)) {
             Some(made) => self.delete(key, &made.uid, &made.resource_version).await,
             None => Ok(()),
@@ -233,19 +237,19 @@ impl Keeper {
             Err(Failed::Member(error)) if error.is_object_absent() => {}
             Err(failed) => return Err(failed),
         }
-        self.made.forget(self.post.name(), key, uid);
+        self.made.forget(self.leader.name(), key, uid);
         Ok(())
     }
 
     fn api(&self, key: &Key) -> Api<DynamicObject> {
-        self.post.client().dynamic(&resource(), Some(&key.namespace))
+        self.leader.client().dynamic(&resource(), Some(&key.namespace))
     }
 
     async fn write<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
-        if !self.post.fence.holds() {
+        if !self.leader.fence.holds() {
             return Err(Failed::NotLeading);
         }
-        Ok(self.post.client().call(call).await?)
+        Ok(self.leader.client().call(call).await?)
     }
 }
 
@@ -272,7 +276,7 @@ impl Listener for Keeper {
     }
 
     fn ground(&self, member: &ClusterId, namespace: &str) {
-        if member == self.post.name() && !namespace.is_empty() {
+        if member == self.leader.name() && !namespace.is_empty() {
             let federated = self.roll.federated();
             federated.iter().filter(|one| one.namespace == namespace).for_each(|one| self.look_at(one));
         }

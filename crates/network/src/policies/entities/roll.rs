@@ -12,7 +12,7 @@ use super::keep::Keeper;
 use super::plan::{Entity, Side, entity};
 use crate::policies::version::Hash;
 use crate::services::Origins;
-use crate::services::control::Ear;
+use crate::services::control::ServiceListener;
 
 /// What there should be for one cluster, told apart by sums: the entities themselves are large, and needed only where they
 /// are written.
@@ -59,8 +59,8 @@ struct Memo {
 impl Roll {
     pub(in crate::policies) fn new(fleet: Arc<Fleet>, origins: Origins) -> Arc<Roll> {
         let roll = Arc::new(Roll { fleet, origins, memo: Mutex::default(), keepers: RwLock::default() });
-        let ear: Arc<dyn Ear> = roll.clone();
-        roll.origins.tell(Arc::downgrade(&ear));
+        let listener: Arc<dyn ServiceListener> = roll.clone();
+        roll.origins.tell(Arc::downgrade(&listener));
         roll
     }
 
@@ -132,7 +132,7 @@ impl Roll {
     }
 }
 
-impl Ear for Roll {
+impl ServiceListener for Roll {
     fn federated(&self, key: &Key) {
         self.outdate(|sums| drop(sums.remove(key)));
         self.tell(|keeper| keeper.look_at(key));

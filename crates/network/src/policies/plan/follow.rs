@@ -1,7 +1,7 @@
 //! From how a policy stands here towards the greatest revision of all.
 
-use super::standing::Here;
-use super::{Act, Case, Ground, Over, Why, Write, gone};
+use super::user_change::Here;
+use super::{Act, Case, Ground, Over, Trust, Why, Write, gone};
 use crate::policies::content::Sighting;
 use crate::policies::ledger::{Entry, Refusal, State};
 use crate::policies::names::BUILT_IN_TIERS;
@@ -26,11 +26,14 @@ pub(super) fn from_here(case: &Case<'_>, here: &Here<'_>) -> Act {
     if *winner <= here.version {
         return in_step();
     }
-    if !case.accept.takes(case.me, &winner.origin) {
-        return match (&here.unnoted, winner.is_live()) {
+    let trust = case.trusts(winner);
+    if trust != Trust::Taken {
+        return match (&here.unnoted, trust) {
             (Some(entry), _) => Act::Note(entry.clone()),
-            (None, true) => Act::Rest(Why::Declined),
-            (None, false) => {
+            // What stands stays, and nothing is said of what may yet be proved.
+            (None, Trust::Unproved) => Act::Rest(Why::Unproved),
+            (None, _) if winner.is_live() => Act::Rest(Why::Declined),
+            (None, _) => {
                 Act::Note(Entry { version: winner.clone(), state: State::Kept { local: here.sighting.hash } })
             }
         };
@@ -61,8 +64,10 @@ pub(super) fn from_nothing(case: &Case<'_>, foreign: Option<&Sighting>) -> Act {
         Some(mine) if !mine.version.is_live() => Act::Forget(Why::Done),
         _ => Act::Rest(why),
     };
-    if !case.accept.takes(case.me, &winner.origin) {
-        return rest(Why::Declined);
+    match case.trusts(winner) {
+        Trust::Taken => {}
+        Trust::Declined => return rest(Why::Declined),
+        Trust::Unproved => return Act::Rest(Why::Unproved),
     }
     match case.ground {
         Ground::Unknown => Act::Rest(Why::Unseen),

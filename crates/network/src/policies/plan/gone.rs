@@ -61,7 +61,7 @@ fn is_at(entry: &Entry, removed: &Version, words: &[Word]) -> bool {
 
 fn all(case: &Case<'_>, holds: impl Fn(Option<&Entry>) -> bool) -> bool {
     case.others.iter().all(|other| match other.ledger {
-        Knows::Unknown => false,
+        Knows::Unknown | Knows::Returning => false,
         Knows::Known(entry) => holds(entry),
     })
 }

@@ -9,10 +9,11 @@ mod follow;
 mod gone;
 mod rejoin;
 pub mod roster;
-mod standing;
 #[cfg(test)]
 mod tests;
+mod user_change;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use koinon_fleet::ClusterId;
@@ -20,10 +21,10 @@ use koinon_fleet::ClusterId;
 use super::accept::Accept;
 use super::content::Sighting;
 use super::key::PolicyKey;
-use super::ledger::{Entry, Place, Refusal};
+use super::ledger::{Entry, Place, Refusal, State};
 use super::version::{HIGHEST, Version};
 pub use rejoin::rejoin;
-use standing::{Standing, standing};
+use user_change::{Standing, standing};
 
 /// Everything that counts for one policy in the member that is led.
 #[derive(Clone, Debug)]
@@ -69,6 +70,8 @@ pub enum Ground {
 pub struct Other<'a> {
     pub member: &'a ClusterId,
     pub ledger: Knows<'a>,
+    /// The highest revision that it forgot on this page.
+    pub floor: u64,
     /// As far as it was seen.
     pub object: Option<&'a Sighting>,
     /// What it could not take.
@@ -78,17 +81,23 @@ pub struct Other<'a> {
 /// What another member's ledger says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Knows<'a> {
-    /// It was never read, or does not count yet.
+    /// It was never read.
     Unknown,
+    /// The member left and returns: what its ledger says does not count yet.
+    Returning,
     Known(Option<&'a Entry>),
 }
 
 impl<'a> Knows<'a> {
     pub fn entry(self) -> Option<&'a Entry> {
         match self {
-            Knows::Unknown => None,
+            Knows::Unknown | Knows::Returning => None,
             Knows::Known(entry) => entry,
         }
+    }
+
+    fn counts(self) -> bool {
+        matches!(self, Knows::Known(_))
     }
 }
 
@@ -105,7 +114,7 @@ pub enum Act {
     /// Nothing.
     Rest(Why),
     /// A user did something here: look past the watch, and if it is still so, write it down as a new revision.
-    Judge(Deed, Entry),
+    AssignRevision(UserChange, Entry),
     /// Write down how it is.
     Note(Entry),
     /// Look past the watch, and if it is still so, strike it from the ledger.
@@ -140,7 +149,7 @@ pub struct Over {
 
 /// What a user did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum UserChange {
     Created,
     Edited,
     Removed,
@@ -167,6 +176,8 @@ pub enum Why {
     Unseen,
     /// Others may know of a higher revision.
     OthersUnknown,
+    /// No ledger that is known proves where it comes from.
+    Unproved,
     /// Nobody who has the content can be asked.
     NoSource,
     /// The object is on its way out.
@@ -200,15 +211,33 @@ pub enum News {
     Contradicts,
     /// What was done here cannot be numbered.
     Exhausted,
+    /// The policy says that it is a copy of a revision that no ledger has.
+    Unproved { claimed: Version },
+    /// It was changed here while the cluster was no member, and what the others have goes over it.
+    Overruled { by: Version },
 }
+
+/// Whether a member takes a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    Taken,
+    Declined,
+    /// It would take it from there, and the ledger of that member does not say that it comes from there.
+    Unproved,
+}
+
+/// Nobody changes a policy so often while the others do not hear of it: a ledger that is further ahead of all others was not
+/// written by a leader, and would use up the revisions.
+const LEAP: u64 = 1 << 20;
 
 /// Decides about one policy.
 pub fn plan(case: &Case<'_>) -> Plan {
+    let case = &*case.plausible();
     let act = match standing(case) {
         Standing::Unclear(why) => Act::Rest(why),
         Standing::Lost(why) => Act::Forget(why),
-        Standing::Judged(..) if !case.may_judge() => Act::Rest(Why::OthersUnknown),
-        Standing::Judged(deed, entry) => Act::Judge(deed, entry),
+        Standing::Decided(..) if !case.may_assign_revision() => Act::Rest(Why::OthersUnknown),
+        Standing::Decided(change, entry) => Act::AssignRevision(change, entry),
         Standing::Here(here) => follow::from_here(case, &here),
         Standing::Nothing { foreign } => follow::from_nothing(case, foreign),
     };
@@ -217,14 +246,88 @@ pub fn plan(case: &Case<'_>) -> Plan {
 }
 
 impl<'a> Case<'a> {
+    /// The same without what no leader can have written.
+    fn plausible(&self) -> Cow<'_, Case<'a>> {
+        // Nothing is far ahead of anything.
+        if self.known_rev() <= LEAP {
+            return Cow::Borrowed(self);
+        }
+        let rev = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.version.rev);
+        let is_leap = |entry: Option<&Entry>, most: u64| rev(entry) > most.saturating_add(LEAP);
+        let theirs = |but: Option<&ClusterId>| {
+            let others = self.others.iter().filter(move |other| Some(other.member) != but);
+            others.map(|other| rev(other.ledger.entry()).max(other.floor)).max().unwrap_or(0)
+        };
+        let mut case = self.clone();
+        for other in &mut case.others {
+            let most = theirs(Some(other.member)).max(rev(self.mine)).max(self.floor);
+            if is_leap(other.ledger.entry(), most) {
+                // Whoever is not known may have the same.
+                other.ledger = if self.knows_all() { Knows::Known(None) } else { Knows::Unknown };
+            }
+        }
+        if self.knows_all() && is_leap(self.mine, theirs(None)) {
+            case.mine = None;
+        }
+        Cow::Owned(case)
+    }
+
     /// The greatest revision that is known.
     pub fn winner(&self) -> Option<&'a Version> {
         let theirs = self.others.iter().filter_map(|other| other.ledger.entry());
         theirs.chain(self.mine).map(|entry| &entry.version).max()
     }
 
-    fn may_judge(&self) -> bool {
-        self.waited || self.others.iter().all(|other| other.ledger != Knows::Unknown)
+    /// The revision that an object says it is an untouched copy of, if that can be: not what was forgotten here, nor what
+    /// is not more than what is written down.
+    fn claim<'s>(&self, sighting: &'s Sighting) -> Option<&'s Version> {
+        let can_be = |claimed: &&Version| match self.mine.map(|mine| (&mine.state, &mine.version)) {
+            None => claimed.rev > self.floor,
+            Some((State::Applied { .. } | State::Kept { .. }, noted)) => *claimed > noted,
+            Some((State::Removing { .. } | State::Removed | State::Settled, _)) => false,
+        };
+        sighting.copy_of().filter(can_be)
+    }
+
+    /// Whether another member's ledger has this very revision.
+    fn has_proof(&self, version: &Version) -> bool {
+        let mut theirs = self.others.iter().filter_map(|other| other.ledger.entry());
+        theirs.any(|entry| entry.version == *version)
+    }
+
+    /// Whether the member takes a revision. Who trusts only some does not believe others what those have said.
+    fn trusts(&self, version: &Version) -> Trust {
+        let Accept::From(_) = self.accept else {
+            let takes = self.accept.takes(self.me, &version.origin);
+            return if takes { Trust::Taken } else { Trust::Declined };
+        };
+        if !self.accept.takes(self.me, &version.origin) {
+            return Trust::Declined;
+        }
+        let mut theirs = self
+            .others
+            .iter()
+            .filter(|other| other.ledger.entry().is_some_and(|entry| entry.version == *version));
+        let proved = if version.origin == *self.me {
+            // What was made here and is not in the ledger any more, because its ground went, comes back from members that
+            // are trusted.
+            match self.mine {
+                Some(mine) => mine.version == *version,
+                None => theirs.any(|other| self.accept.takes(self.me, other.member)),
+            }
+        } else {
+            theirs.any(|other| *other.member == version.origin)
+        };
+        if proved { Trust::Taken } else { Trust::Unproved }
+    }
+
+    fn may_assign_revision(&self) -> bool {
+        self.waited || self.knows_all()
+    }
+
+    /// Whether every other ledger is known and counts.
+    fn knows_all(&self) -> bool {
+        self.others.iter().all(|other| other.ledger.counts())
     }
 
     fn known_rev(&self) -> u64 {
@@ -251,11 +354,20 @@ fn news(case: &Case<'_>, act: &Act) -> Vec<News> {
     if sighting.is_federated() && sighting.marked.contradicts {
         news.push(News::Contradicts);
     }
+    let is_open = matches!(act, Act::AssignRevision(..) | Act::Rest(Why::Unproved));
+    if let Some(claimed) = case.claim(sighting).filter(|claimed| is_open && !case.has_proof(claimed)) {
+        news.push(News::Unproved { claimed: claimed.clone() });
+    }
     let over = match act {
         Act::Write(write) => Some(&write.version),
         Act::Erase { entry, .. } => Some(&entry.version),
         _ => None,
     };
+    if let (Some(by), Some(mine)) = (over, case.mine)
+        && mine.version.is_overruled()
+    {
+        news.push(News::Overruled { by: by.clone() });
+    }
     if let (Some(won), Some(mine)) = (over, case.mine)
         && mine.version.origin == *case.me
         && mine.version.is_live()

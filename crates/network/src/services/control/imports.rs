@@ -1,51 +1,96 @@
-//! Imports of exported Services, in the member that is led.
+//! The reconciler of ServiceImports: what the exports of all clusters make in the led member.
 
-use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use koinon_api::mcs::{ServiceExport, ServiceImport};
-use koinon_api::names::MANAGER;
 use koinon_api::names::network::SERVICE_IMPORT;
+use koinon_api::names::{MANAGED_BY, MANAGER};
 use koinon_control::Key;
 use koinon_control::queue::Next;
-use koinon_fleet::{Knowledge, MemberClient};
-use kube::api::{Patch, PatchParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use koinon_fleet::{Index, Knowledge, MemberClient, News, Selection, Unserved};
+use kube::{Api, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::act::{Error, only, post_params};
-use super::look::{away_since, least_of};
-use super::post::{At, Job};
+use super::context::Context;
+use super::inbox::Job;
+use super::snapshot::{away_since, least_of};
 use super::undone::Undone;
-use crate::services::mcs::{DerivedStep, Exporter, ImportPlan, ImportStep, Input, Status, derived_key, plan};
+use super::writer::{Error, only, post_params};
+use crate::services::mcs::{
+    Derived, DerivedStep, Exporter, Import, ImportPlan, ImportStep, Input, Status, derived_key, plan,
+};
 use crate::services::metrics::Written;
 use crate::services::model::{Kind, Source};
 use crate::services::records::{Manager, Shape, is_made_by_us};
 use crate::services::render;
 
-impl At {
-    /// Looks at one import.
-    pub(super) async fn import(&self, key: &Key) -> Next {
-        let here = self.post.name();
+/// The reconciler of imports in one led member.
+pub(super) struct Imports {
+    cx: Arc<Context>,
+    imports: Arc<Index<Import>>,
+    /// The Services behind them.
+    derived: Arc<Index<Derived>>,
+    /// Which import a Service stands behind.
+    derived_names: Mutex<BTreeMap<Key, Key>>,
+    /// Names of such Services that somebody else's have.
+    taken: Mutex<BTreeSet<Key>>,
+}
+
+impl Imports {
+    pub(super) fn new(cx: Arc<Context>) -> Imports {
+        let (imports, derived) = (Index::<Import>::new(), Index::<Derived>::new());
+        let to = cx.inbox.clone();
+        imports.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Import(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        let to = cx.inbox.clone();
+        derived.on_change(move |news| match *news {
+            News::Record(_, key) => to.add(Job::Derived(key.clone())),
+            News::Knowledge(..) => to.add(Job::All),
+        });
+        Imports { cx, imports, derived, derived_names: Mutex::default(), taken: Mutex::default() }
+    }
+
+    /// Watches imports and the Services behind them, for as long as it is polled.
+    pub(super) async fn follow(&self) -> Infallible {
+        let optional = Selection { unserved: Unserved::Empty, ..Selection::default() };
+        let made = Selection { labels: Some(format!("{MANAGED_BY}={MANAGER}")), ..Selection::default() };
+        let (member, fleet) = (&self.cx.leader.member, &self.cx.leader.fleet);
+        tokio::select! {
+            biased;
+            never = fleet.follow_member(member, self.imports.clone(), optional, member.client().all()) => never,
+            never = fleet.follow_member(member, self.derived.clone(), made, member.client().all()) => never,
+        }
+    }
+
+    /// The import behind which a Service stands.
+    pub(super) fn of_derived(&self, service: &Key) -> Option<Key> {
+        self.derived_names.lock().get(service).cloned()
+    }
+
+    /// Reconciles one import.
+    pub(super) async fn reconcile(&self, key: &Key) -> Next {
+        let here = self.cx.here();
         let is_known = [
-            self.own.knowledge(here.as_str()),
             self.derived.knowledge(here.as_str()),
             self.imports.knowledge(here.as_str()),
-            self.sources.namespaces.knowledge(here.as_str()),
+            self.cx.sources.namespaces.knowledge(here.as_str()),
         ];
-        if is_known.contains(&Knowledge::Unknown) {
+        if is_known.contains(&Knowledge::Unknown) || !self.cx.slices.is_known() {
             return Next::Done;
         }
         self.derived_names.lock().insert(derived_key(key), key.clone());
-        let (input, again) = self.import_input(key);
-        let plan = plan(self.post.clock().now(), here, key, &input);
+        let (input, again) = self.input(key);
+        let plan = plan(self.cx.leader.clock().now(), here, key, &input);
         let undone = if plan.is_settled() { Undone::default() } else { self.act_on_import(key, &plan).await };
         let distribution = plan.derived.as_ref().and_then(DerivedStep::traffic_distribution);
-        if self.learn_unsupported(&undone, distribution) {
+        if self.cx.learn_unsupported(&undone, distribution) {
             return Next::Retry;
         }
         // Known from now on: the import says so.
@@ -54,21 +99,21 @@ impl At {
             false => drop(self.taken.lock().remove(&derived_key(key))),
         }
         let uid = self.imports.get(here.as_str(), key).map(|import| import.uid.clone()).unwrap_or_default();
-        self.tell(Job::Import(key.clone()), undone.told(Kind::ServiceImport, key, &uid));
+        self.cx.notices.tell(Job::Import(key.clone()), undone.told(Kind::ServiceImport, key, &uid));
         if undone.is_empty() {
-            return self.look_again(again);
+            return self.cx.look_again(again);
         }
         tracing::debug!(%here, %key, ?undone, "not as it should be yet");
         Next::Retry
     }
 
     /// All imports that there are, or should be.
-    pub(super) fn everything_of_imports(&self) -> BTreeSet<Key> {
-        let here = self.post.name().as_str();
+    pub(super) fn all(&self) -> BTreeSet<Key> {
+        let here = self.cx.here().as_str();
         let mut all: BTreeSet<Key> = BTreeSet::new();
-        for member in self.post.fleet.members() {
+        for member in self.cx.leader.fleet.members() {
             all.extend(
-                self.sources.exports.of_member(member.name().as_str()).into_iter().map(|(key, _)| key),
+                self.cx.sources.exports.of_member(member.name().as_str()).into_iter().map(|(key, _)| key),
             );
         }
         let imports = self.imports.of_member(here).into_iter();
@@ -79,20 +124,20 @@ impl At {
     }
 
     /// What a plan looks at, and when to look again even if nothing changes.
-    fn import_input(&self, key: &Key) -> (Input, Option<Timestamp>) {
-        let (here, sources) = (self.post.name(), &self.sources);
+    fn input(&self, key: &Key) -> (Input, Option<Timestamp>) {
+        let (here, sources) = (self.cx.here(), &self.cx.sources);
         let mut input = Input {
             namespace: sources.namespaces.get(here.as_str(), &Key::new("", &*key.namespace)).is_some(),
             import: self.imports.get(here.as_str(), key),
             derived: self.derived.get(here.as_str(), &derived_key(key)),
             taken: self.taken.lock().contains(&derived_key(key)),
-            slices: self.own_slices(&derived_key(key), Manager::Imports),
-            unsupported: self.unsupported.lock().clone(),
+            slices: self.cx.slices.of_service(&derived_key(key), Manager::Imports),
+            unsupported: self.cx.unsupported(),
             ..Input::default()
         };
-        let (now, stale) = (self.post.clock().now(), &self.options.stale);
+        let (now, stale) = (self.cx.leader.clock().now(), &self.cx.options.stale);
         let mut due = None;
-        for member in self.post.fleet.members() {
+        for member in self.cx.leader.fleet.members() {
             let (id, cluster) = (member.name(), member.name().as_str());
             let export = sources.exports.get(cluster, key);
             // What is offered matters where it is exported.
@@ -111,9 +156,9 @@ impl At {
                 cluster: id.clone(),
                 export,
                 offer: sources.offers.get(cluster, key),
-                slices: super::look::slices(sources, id, key),
+                slices: super::snapshot::slices(sources, id, key),
                 stance,
-                counts: sources.desk.books.read().counts(&source),
+                counts: sources.subscribers.joins.read().counts(&source),
             });
         }
         (input, due)
@@ -121,7 +166,7 @@ impl At {
 
     async fn act_on_import(&self, key: &Key, plan: &ImportPlan) -> Undone {
         let behind = derived_key(key);
-        let mut undone = self.act_on_slices(&behind, Manager::Imports, &plan.slices).await;
+        let mut undone = self.cx.writer.act_on_slices(&behind, Manager::Imports, &plan.slices).await;
         if let (Some(step), false) = (&plan.derived, undone.is_passing()) {
             undone.note(self.act_on_derived(key, &behind, step).await);
         }
@@ -135,18 +180,21 @@ impl At {
     }
 
     async fn act_on_imported(&self, key: &Key, plan: &ImportPlan) -> Result<(), Error> {
-        let (here, client) = (self.post.name(), self.post.client());
+        let (here, client) = (self.cx.here(), self.cx.leader.client());
         let api: Api<ServiceImport> = client.namespaced(&key.namespace);
         match &plan.import {
             Some(ImportStep::Create { content }) => {
-                self.may_write()?;
+                self.cx.writer.may_write()?;
                 let mut object = content.clone();
                 object["metadata"]["name"] = json!(key.name);
                 object["metadata"]["namespace"] = json!(key.namespace);
                 let import: ServiceImport = serde_json::from_value(object).unwrap_or_default();
                 let made = client.call(api.create(&post_params(), &import)).await;
-                let made =
-                    self.outcome(Written::Import, || format!("to create the ServiceImport {key}"), made)?;
+                let made = self.cx.writer.outcome(
+                    Written::Import,
+                    || format!("to create the ServiceImport {key}"),
+                    made,
+                )?;
                 self.imports.learn(here, &made);
             }
             Some(ImportStep::Update { version, content }) => {
@@ -163,55 +211,78 @@ impl At {
                         patch["spec"][field] = Value::Null;
                     }
                 }
-                let after = self.patch(&api, "ServiceImport", key, patch).await?;
+                let after = self.cx.writer.patch(Written::Import, &api, "ServiceImport", key, patch).await?;
                 self.imports.learn(here, &after);
             }
             Some(ImportStep::Delete { uid, version }) => {
-                self.may_write()?;
+                self.cx.writer.may_write()?;
                 let gone = client.call(api.delete(&key.name, &only(uid, version))).await;
-                self.gone(Written::Import, || format!("to delete the ServiceImport {key}"), gone.map(drop))?;
+                self.cx.writer.gone(
+                    Written::Import,
+                    || format!("to delete the ServiceImport {key}"),
+                    gone.map(drop),
+                )?;
                 self.imports.forget(here, key, uid);
             }
             None => {}
         }
         if let Some(status) = &plan.import_status {
-            let after = self.patch_status(&api, "ServiceImport", key, status.clone()).await?;
+            let after = self
+                .cx
+                .writer
+                .patch_status(Written::Import, &api, "ServiceImport", key, status.clone())
+                .await?;
             self.imports.learn(here, &after);
         }
         Ok(())
     }
 
     async fn say_of_export(&self, key: &Key, status: &Status) -> Result<(), Error> {
-        let api: Api<ServiceExport> = self.post.client().namespaced(&key.namespace);
+        let api: Api<ServiceExport> = self.cx.leader.client().namespaced(&key.namespace);
         let patch = json!({
             "metadata": {"resourceVersion": status.version}, "status": {"conditions": status.conditions},
         });
-        let after = self.patch_status(&api, "ServiceExport", key, patch).await?;
-        self.sources.exports.learn(self.post.name(), &after);
+        let after = self.cx.writer.patch_status(Written::Import, &api, "ServiceExport", key, patch).await?;
+        self.cx.sources.exports.learn(self.cx.here(), &after);
         Ok(())
     }
 
     async fn act_on_derived(&self, key: &Key, behind: &Key, step: &DerivedStep) -> Result<(), Error> {
-        let (here, client): (_, &MemberClient) = (self.post.name(), self.post.client());
+        let (here, client): (_, &MemberClient) = (self.cx.here(), self.cx.leader.client());
         let api: Api<Service> = client.namespaced(&behind.namespace);
         let after = match step {
             DerivedStep::Create { shape, headless } => {
-                self.may_write()?;
+                self.cx.writer.may_write()?;
                 let service = render::derived_service(behind, &key.name, shape, *headless);
                 match client.call(api.create(&post_params(), &service)).await {
                     Err(error) if error.is_conflict() => self.take_back(key, behind, shape).await?,
-                    made => {
-                        self.outcome(Written::Service, || format!("to create the Service {behind}"), made)?
-                    }
+                    made => self.cx.writer.outcome(
+                        Written::Service,
+                        || format!("to create the Service {behind}"),
+                        made,
+                    )?,
                 }
             }
             DerivedStep::Update { uid, version, shape } => {
-                self.patch(&api, "Service", behind, render::derived_patch(uid, version, shape)).await?
+                self.cx
+                    .writer
+                    .patch(
+                        Written::Import,
+                        &api,
+                        "Service",
+                        behind,
+                        render::derived_patch(uid, version, shape),
+                    )
+                    .await?
             }
             DerivedStep::Delete { uid, version } => {
-                self.may_write()?;
+                self.cx.writer.may_write()?;
                 let gone = client.call(api.delete(&behind.name, &only(uid, version))).await;
-                self.gone(Written::Service, || format!("to delete the Service {behind}"), gone.map(drop))?;
+                self.cx.writer.gone(
+                    Written::Service,
+                    || format!("to delete the Service {behind}"),
+                    gone.map(drop),
+                )?;
                 self.derived.forget(here, behind, uid);
                 return Ok(());
             }
@@ -222,9 +293,10 @@ impl At {
 
     /// There is a Service already: ours, off which somebody took the label by which it is found, or a stranger's, which stays.
     async fn take_back(&self, key: &Key, behind: &Key, shape: &Shape) -> Result<Service, Error> {
-        let api: Api<Service> = self.post.client().namespaced(&behind.namespace);
-        let there = self.post.client().call(api.get(&behind.name)).await;
-        let there = self.outcome(Written::Service, || format!("to read the Service {behind}"), there)?;
+        let api: Api<Service> = self.cx.leader.client().namespaced(&behind.namespace);
+        let there = self.cx.leader.client().call(api.get(&behind.name)).await;
+        let there =
+            self.cx.writer.outcome(Written::Service, || format!("to read the Service {behind}"), there)?;
         let is_behind = there.annotations().get(SERVICE_IMPORT) == Some(&key.name);
         if !is_behind || !is_made_by_us(&there.metadata, SERVICE_IMPORT) {
             return Err(Error::ForeignService(behind.clone()));
@@ -234,26 +306,9 @@ impl At {
             return Ok(there);
         }
         let (uid, version) = (there.uid().unwrap_or_default(), there.resource_version().unwrap_or_default());
-        self.patch(&api, "Service", behind, render::derived_patch(&uid, &version, shape)).await
-    }
-
-    async fn patch<K>(&self, api: &Api<K>, kind: &str, key: &Key, patch: Value) -> Result<K, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
-    {
-        self.may_write()?;
-        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-        let after = self.post.client().call(api.patch(&key.name, &params, &Patch::Merge(patch))).await;
-        self.outcome(Written::Import, || format!("to change the {kind} {key}"), after)
-    }
-
-    async fn patch_status<K>(&self, api: &Api<K>, kind: &str, key: &Key, patch: Value) -> Result<K, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
-    {
-        self.may_write()?;
-        let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
-        let after = self.post.client().call(api.patch_status(&key.name, &params, &Patch::Merge(patch))).await;
-        self.outcome(Written::Import, || format!("to change the status of the {kind} {key}"), after)
+        self.cx
+            .writer
+            .patch(Written::Import, &api, "Service", behind, render::derived_patch(&uid, &version, shape))
+            .await
     }
 }

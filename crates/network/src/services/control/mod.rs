@@ -1,28 +1,32 @@
-//! Looks at members, has a plan made, and does it: the part with IO.
+//! The controller of federated Services, machines and imports: the part with IO.
 //!
 //! ```text
-//! indexes ─► books ─► inbox of each post ─► look ─► plan ─► act
-//! (one watch for each member and kind, however many posts there are)
+//! sources ─► join_index ─► inbox of each led member ─► reconcilers ─► snapshot ─► plan ─► writer
+//! (one watch for each member and kind, however many members are led)
 //! ```
 
-mod act;
-mod books;
+mod context;
+mod federated;
 mod imports;
-mod look;
-mod looks;
+mod inbox;
+mod join_index;
 mod machines;
+mod member_conditions;
+mod notices;
 mod origins;
-mod post;
+mod own_slices;
 mod quota;
+mod reconcilers;
 mod resolve;
+mod snapshot;
+mod snapshot_cache;
 mod sources;
-mod standing;
-mod told;
 mod undone;
 mod withdraw;
+mod writer;
 
-pub(crate) use origins::Ear;
 pub use origins::Origins;
+pub(crate) use origins::ServiceListener;
 pub use resolve::{Resolve, system};
 
 use std::convert::Infallible;
@@ -32,12 +36,14 @@ use futures::future::BoxFuture;
 use koinon_fleet::Fleet;
 use kube::Client;
 
+use self::context::Context;
+use self::reconcilers::Reconcilers;
 use self::sources::Sources;
 use super::machines::Prefer;
 use super::metrics::Metrics;
 use super::view::{Locality, Stale};
 use crate::feature::Feature;
-use crate::post::Post;
+use crate::leader_context::LeaderContext;
 
 /// How federated Services are looked after.
 #[derive(Clone)]
@@ -89,9 +95,9 @@ impl Feature for Services {
         Box::pin(async move { self.sources.follow().await })
     }
 
-    fn lead(self: Arc<Self>, post: Post) -> BoxFuture<'static, Infallible> {
-        let at = post::At::new(post, self.sources.clone(), self.options.clone(), self.metrics.clone());
-        Box::pin(at.run())
+    fn lead(self: Arc<Self>, leader: LeaderContext) -> BoxFuture<'static, Infallible> {
+        let cx = Context::new(leader, self.sources.clone(), self.options.clone(), self.metrics.clone());
+        Box::pin(Reconcilers::new(cx).run())
     }
 
     fn withdraw(self: Arc<Self>, cluster: Client) -> BoxFuture<'static, bool> {

@@ -1,4 +1,4 @@
-//! How much of one cluster counts: its oldest members first, until there are too many, or too many endpoints. A cluster that
+//! The quota of one cluster: its oldest members first, until there are too many, or too many endpoints. A cluster that
 //! says more than that, by mistake or to do harm, costs its leaders no more work than any other. No IO.
 
 use std::collections::BTreeMap;

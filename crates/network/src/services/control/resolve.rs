@@ -1,4 +1,4 @@
-//! What the names of load balancers lead to, asked again and again: it changes, and nobody tells.
+//! Resolves the host names of load balancers, again and again: they change, and nobody tells.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use koinon_control::Key;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::sources::Desk;
+use super::sources::Subscribers;
 use crate::services::endpoints::Resolved;
 
 /// Between two looks at the same name.
@@ -37,7 +37,7 @@ pub fn system() -> Resolve {
 
 pub(super) struct Resolver {
     resolve: Option<Resolve>,
-    desk: Arc<Desk>,
+    subscribers: Arc<Subscribers>,
     state: Mutex<State>,
     wanted: Notify,
 }
@@ -50,8 +50,8 @@ struct State {
 }
 
 impl Resolver {
-    pub(super) fn new(resolve: Option<Resolve>, desk: Arc<Desk>) -> Arc<Resolver> {
-        Arc::new(Resolver { resolve, desk, state: Mutex::default(), wanted: Notify::new() })
+    pub(super) fn new(resolve: Option<Resolve>, subscribers: Arc<Subscribers>) -> Arc<Resolver> {
+        Arc::new(Resolver { resolve, subscribers, state: Mutex::default(), wanted: Notify::new() })
     }
 
     /// What these names lead to, as far as is known; what is not will be.
@@ -91,7 +91,7 @@ impl Resolver {
             });
             let answers: Vec<_> = answers.buffer_unordered(AT_ONCE).collect().await;
             let changed = self.take_in(&names, answers);
-            self.desk.tell_all(changed);
+            self.subscribers.tell_all(changed);
             let _ = tokio::time::timeout(PAUSE, self.wanted.notified()).await;
         }
     }

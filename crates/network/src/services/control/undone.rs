@@ -1,11 +1,11 @@
-//! What of a plan was not done, and whom to tell.
+//! What the writer could not do of a plan, and which users to tell.
 
 use koinon_control::Key;
 use koinon_control::events::Weight;
 
-use super::act::Error;
+use super::writer::Error;
+use crate::services::messages::{self, Notice};
 use crate::services::model::Kind;
-use crate::services::telling::{self, Notice};
 use crate::services::view::Member;
 
 /// Why parts of a plan were not done. Nothing in it: all is done.
@@ -31,9 +31,9 @@ impl Undone {
         self.errors.iter().any(|error| !error.is_refusal())
     }
 
-    /// Whether a cluster does not take a field of what it was given.
+    /// Whether a cluster does not take a field of what it was given, such as `spec.type`.
     pub(super) fn is_about(&self, field: &str) -> bool {
-        self.refusals().any(|error| error.to_string().contains(field))
+        self.refusals().any(|error| error.is_about(field))
     }
 
     fn refusals(&self) -> impl Iterator<Item = &Error> {
@@ -75,7 +75,7 @@ impl Undone {
     /// What to tell the members of this cluster of it.
     pub(super) fn told_to_members(&self, members: &[Member]) -> Vec<Notice> {
         let Some(message) = self.refused() else { return Vec::new() };
-        members.iter().map(|member| telling::notice(member, "Refused", message.clone())).collect()
+        members.iter().map(|member| messages::notice(member, "Refused", message.clone())).collect()
     }
 
     fn refused(&self) -> Option<String> {
@@ -89,6 +89,8 @@ impl Undone {
 
 #[cfg(test)]
 mod tests {
+    use koinon_fleet::{ClusterId, member};
+
     use super::*;
 
     #[test]
@@ -101,5 +103,26 @@ mod tests {
         assert!(undone.told_to_members(&[]).is_empty());
         undone.note::<()>(Err(Error::Fenced));
         assert!(undone.is_passing());
+    }
+
+    #[test]
+    fn a_field_is_what_the_server_names_and_not_what_its_message_mentions() {
+        let refused = |field: &str, message: &str| {
+            let status = serde_json::json!({
+                "status": "Failure", "code": 422, "reason": "Invalid", "message": message,
+                "details": {"name": "foo", "causes": [{"field": field, "reason": "FieldValueNotSupported"}]},
+            });
+            let failure = member::Failure::Refused(Box::new(serde_json::from_value(status).unwrap()));
+            let source = member::Error { member: ClusterId::new("a").unwrap(), failure };
+            let mut undone = Undone::default();
+            undone.note::<()>(Err(Error::Call { doing: "writing spec.trafficDistribution".into(), source }));
+            undone
+        };
+        let field = "spec.trafficDistribution";
+        assert!(refused(field, "no").is_about(field));
+        assert!(refused(field, "translated or reworded").is_about(field));
+        // Somebody named something so, or an admission policy explains itself.
+        assert!(!refused("spec.ports[0].name", "spec.trafficDistribution is a bad name").is_about(field));
+        assert!(!refused("spec.trafficDistributionOther", "no").is_about(field));
     }
 }

@@ -16,9 +16,12 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::standing::{STATUS_MANAGER, status};
+use super::member_conditions::{STATUS_MANAGER, status};
 use crate::services::records::said;
 use crate::services::render::SLICE_MANAGED_BY;
+
+/// So many objects are asked for at a time.
+const PAGE: u32 = 250;
 
 /// Says whether all is gone. Every deletion holds only for the very object that was looked at.
 pub(super) async fn withdraw(cluster: Client) -> bool {
@@ -43,8 +46,8 @@ pub(super) async fn withdraw(cluster: Client) -> bool {
 /// Has members say no more how they stand.
 async fn silence(cluster: &Client) -> Result<(), Error> {
     let all: Api<Service> = Api::all(cluster.clone());
-    let found = within_deadline(all.list(&ListParams::default())).await?;
-    for service in found.items.iter().filter(|service| said(service).is_some()) {
+    let found = listed(&all, ListParams::default()).await?;
+    for service in found.iter().filter(|service| said(service).is_some()) {
         let (key, uid) = (Key::of(service), service.uid().unwrap_or_default());
         let api: Api<Service> = Api::namespaced(cluster.clone(), &key.namespace);
         let params = PatchParams::apply(STATUS_MANAGER).force();
@@ -57,17 +60,34 @@ async fn silence(cluster: &Client) -> Result<(), Error> {
     Ok(())
 }
 
+/// All objects, page by page: a cluster has more than may come as one answer.
+async fn listed<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = within_deadline(api.list(&params)).await?;
+        all.extend(page.items);
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
 async fn clean<K>(cluster: &Client, labels: &str, is_ours: impl Fn(&K) -> bool) -> Result<(), Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let all: Api<K> = Api::all(cluster.clone());
-    let found = match within_deadline(all.list(&ListParams::default().labels(labels))).await {
+    let found = match listed(&all, ListParams::default().labels(labels)).await {
         // Who does not know a kind has none of it.
         Err(error) if error.is_path_unknown() => return Ok(()),
         found => found?,
     };
-    for object in found.items.iter().filter(|object| is_ours(object)) {
+    for object in found.iter().filter(|object| is_ours(object)) {
         let api: Api<K> = Api::namespaced(cluster.clone(), &object.namespace().unwrap_or_default());
         let preconditions = Preconditions { uid: object.uid(), resource_version: object.resource_version() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };

@@ -9,12 +9,12 @@ use koinon_fleet::ClusterId;
 use super::record::{Machine, MachineService};
 use crate::services::address::is_label;
 use crate::services::endpoints::once;
+use crate::services::interned::intern;
 use crate::services::model::{Conditions, Endpoint, Family, Home, Kind, Protocol, Slice, SlicePort, Target};
 use crate::services::packing::{pack, short};
 use crate::services::plan::SliceStep;
 use crate::services::records::OwnSlice;
 use crate::services::slices::settle;
-use crate::services::words::word;
 
 /// What a plan looks at.
 #[derive(Clone, Debug, Default)]
@@ -178,8 +178,8 @@ fn slices(
 
 fn endpoint(name: &Key, machine: &Machine, address: &str) -> Endpoint {
     let target = Target {
-        kind: word(Kind::VirtualMachine.as_str()),
-        namespace: Some(word(&name.namespace)),
+        kind: intern(Kind::VirtualMachine.as_str()),
+        namespace: Some(intern(&name.namespace)),
         name: Some(name.name.as_str().into()),
         uid: Some(machine.uid.as_str().into()),
     };

@@ -4,10 +4,10 @@
 //! It merges in its own way: endpoints of all clusters, those at home too, and no choice of names. Behind each import
 //! stands a Service of ours, from which it has its addresses.
 
+mod conditions;
 mod lead;
 mod plan;
 mod record;
-mod said;
 mod written;
 
 pub use plan::{

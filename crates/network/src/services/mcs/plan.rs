@@ -9,9 +9,9 @@ use koinon_control::Key;
 use koinon_fleet::ClusterId;
 use serde_json::{Value, json};
 
+use super::conditions::{conditions, conflict, export};
 use super::lead::Lead;
 use super::record::{Derived, Export, Import, Offer, Type};
-use super::said::{conditions, conflict, export};
 use super::written::Written;
 use crate::services::endpoints::{Names, Reached, Resolved, at_home, from_elsewhere, judged};
 use crate::services::model::{Joining, Kind, Reach, Source};

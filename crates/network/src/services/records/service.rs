@@ -15,9 +15,9 @@ use crate::services::address::{is_label, is_qualified, shown};
 use crate::services::external_dns;
 use crate::services::joining::Asked;
 use crate::services::machines::is_between;
+use crate::services::member_condition::STANDING;
 use crate::services::model::{Address, Flaw, Ingress, Joining, Nodes, Port as ModelPort, Protocol, Reach};
 use crate::services::plan::CONFLICTS;
-use crate::services::standing::STANDING;
 
 /// More ports than this are not taken from one object.
 const MOST_PORTS: usize = 100;

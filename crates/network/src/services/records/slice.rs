@@ -8,10 +8,10 @@ use koinon_fleet::Record;
 use kube::ResourceExt as _;
 
 use crate::services::address::{is_label, is_label_value, is_qualified};
+use crate::services::interned::intern;
 use crate::services::model::{
     Address, Conditions, Endpoint, Family, Flaw, Hints, Home, Protocol, SlicePort, Target,
 };
-use crate::services::words::word;
 
 /// The Service that a slice belongs to, as Kubernetes' own label says.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -112,8 +112,8 @@ fn read(address: Box<str>, endpoint: &v1::Endpoint) -> Endpoint {
     let conditions = endpoint.conditions.clone().unwrap_or_default();
     let hints = endpoint.hints.clone().unwrap_or_default();
     let target = endpoint.target_ref.as_ref().map(|target| Target {
-        kind: word(target.kind.as_deref().unwrap_or_default()),
-        namespace: target.namespace.as_deref().map(word),
+        kind: intern(target.kind.as_deref().unwrap_or_default()),
+        namespace: target.namespace.as_deref().map(intern),
         name: target.name.as_deref().map(Into::into),
         uid: target.uid.as_deref().map(Into::into),
     });
@@ -131,8 +131,8 @@ fn read(address: Box<str>, endpoint: &v1::Endpoint) -> Endpoint {
             terminating: conditions.terminating,
         },
         hostname: endpoint.hostname.as_deref().filter(|text| is_label(text)).map(Into::into),
-        zone: endpoint.zone.as_deref().filter(|text| is_label_value(text)).map(word),
-        node: endpoint.node_name.as_deref().map(word),
+        zone: endpoint.zone.as_deref().filter(|text| is_label_value(text)).map(intern),
+        node: endpoint.node_name.as_deref().map(intern),
         home: (home != Home::default()).then(|| Arc::new(home)),
     }
 }

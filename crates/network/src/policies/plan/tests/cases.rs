@@ -53,14 +53,17 @@ fn sighting(text: &str) -> Option<Sighting> {
 struct Given<'a> {
     mine: &'a str,
     object: &'a str,
-    /// Of the other member `b`.
+    /// Of the other member.
     theirs: &'a str,
     their_object: &'a str,
+    other: &'a str,
     ground: Ground,
     floor: u64,
+    their_floor: u64,
     accept: Accept,
     tiers: Option<BTreeSet<String>>,
     known: bool,
+    returning: bool,
     waited: bool,
 }
 
@@ -74,18 +77,21 @@ fn given<'a>(mine: &'a str, object: &'a str, theirs: &'a str, their_object: &'a 
         object,
         theirs,
         their_object,
+        other: "b",
         ground: here(),
         floor: 0,
+        their_floor: 0,
         accept: Accept::All,
         tiers: Some(BTreeSet::new()),
         known: true,
+        returning: false,
         waited: false,
     }
 }
 
 impl Given<'_> {
     fn with<T>(&self, of: impl FnOnce(&Case<'_>) -> T) -> T {
-        let (key, me, other) = (PolicyKey::namespaced("prod", "web"), id("m"), id("b"));
+        let (key, me, other) = (PolicyKey::namespaced("prod", "web"), id("m"), id(self.other));
         let (mine, theirs) = (entry(self.mine), entry(self.theirs));
         let (object, their_object) = (sighting(self.object), sighting(self.their_object));
         of(&Case {
@@ -104,7 +110,12 @@ impl Given<'_> {
             tiers: self.tiers.as_ref(),
             others: vec![Other {
                 member: &other,
-                ledger: if self.known { Knows::Known(theirs.as_ref()) } else { Knows::Unknown },
+                ledger: match self.known {
+                    _ if self.returning => Knows::Returning,
+                    true => Knows::Known(theirs.as_ref()),
+                    false => Knows::Unknown,
+                },
+                floor: self.their_floor,
                 object: their_object.as_ref(),
                 refused: None,
             }],
@@ -135,7 +146,7 @@ fn words(act: &Act) -> String {
     };
     match act {
         Act::Rest(why) => format!("rest {why:?}"),
-        Act::Judge(deed, entry) => format!("{deed:?} {}", says(&entry.version)),
+        Act::AssignRevision(change, entry) => format!("{change:?} {}", says(&entry.version)),
         Act::Note(entry) => format!("note {} {}", state(entry), says(&entry.version)),
         Act::Forget(why) => format!("forget {why:?}"),
         Act::Write(write) => {
@@ -242,16 +253,68 @@ fn what_was_forgotten_is_not_numbered_again() {
 
 #[test]
 fn a_member_takes_only_from_whom_it_trusts() {
-    let wary = |mine, object, theirs, their_object| Given {
+    // Of the two others, the trusted one says so itself, or the other one says so of it.
+    let wary = |other, mine, object, theirs, their_object| Given {
         accept: Accept::parse(Some("a")),
+        other,
         ..given(mine, object, theirs, their_object)
     };
-    wary("", "", "applied 1 b 1", "1").check("rest Declined");
-    wary("", "", "applied 1 a 1", "1").check("create 1 a 1");
-    wary("applied 1 a 1", "1", "applied 2 b 2", "2").check("rest Declined");
-    wary("applied 1 a 1", "1", "removed 2 b -", "").check("note kept 2 b -");
-    wary("applied 1 a 1", "1", "removed 2 a -", "").check("erase 2 a -");
-    wary("kept 2 b -", "1", "applied 3 a 2", "2").check("replace 3 a 2");
+    for other in ["a", "b"] {
+        wary(other, "", "", "applied 1 b 1", "1").check("rest Declined");
+        wary(other, "applied 1 a 1", "1", "applied 2 b 2", "2").check("rest Declined");
+        wary(other, "applied 1 a 1", "1", "removed 2 b -", "").check("note kept 2 b -");
+    }
+    for (mine, object, theirs, their_object, proved) in [
+        ("", "", "applied 1 a 1", "1", "create 1 a 1"),
+        ("applied 1 a 1", "1", "removed 2 a -", "", "erase 2 a -"),
+        ("kept 2 b -", "1", "applied 3 a 2", "2", "replace 3 a 2"),
+        // Its own comes back from whom it trusts, if it has no word of its own on it.
+        ("", "", "applied 1 m 1", "1", "create 1 m 1"),
+    ] {
+        wary("a", mine, object, theirs, their_object).check(proved);
+        // What stands stays: nothing is taken, and nothing is written down as refused.
+        wary("b", mine, object, theirs, their_object).check("rest Unproved");
+    }
+    wary("a", "applied 1 m 1", "1", "applied 9 m 2", "2").check("rest Unproved");
+    // Who trusts everybody does not ask.
+    given("", "", "applied 1 a 1", "1").check("create 1 a 1");
+}
+
+#[test]
+fn a_revision_that_no_ledger_has_is_a_claim_of_whoever_wrote_it() {
+    for (mine, object, theirs, there, expected) in [
+        ("", "1@1 b 1", "", "", "Created 1 m 1"),
+        ("", "1@99 a 1", "", "", "Created 1 m 1"),
+        ("", "1@99 m 1", "applied 4 b 2", "2", "Created 5 m 1"),
+        ("", "1@5 a 1", "applied 4 b 2", "2", "Created 5 m 1"),
+        ("applied 4 b 2", "1@99 m 1", "applied 4 b 2", "2", "Edited 5 m 1"),
+        ("applied 4 b 2", "1@99 a 1", "removed 4 b -", "", "Edited 5 m 1"),
+        // A ledger has it, or something greater, or the same under its own name.
+        ("applied 4 b 2", "1@5 b 1", "applied 5 b 1", "1", "note applied 5 b 1"),
+        ("applied 4 b 2", "1@5 a 1", "applied 6 b 3", "3", "replace 6 b 3"),
+        ("applied 4 b 2", "1@5 a 1", "removed 6 b -", "", "erase 6 b -"),
+        ("", "1@99 a 1", "applied 4 b 1", "1", "note applied 4 b 1"),
+    ] {
+        let case = given(mine, object, theirs, there);
+        case.check(expected);
+        let told = case.with(|case| plan(case).news);
+        let claims = expected.starts_with("Created") || expected.starts_with("Edited");
+        let is_told = matches!(told.as_slice(), [News::Unproved { .. }]);
+        assert_eq!(is_told, claims, "{mine:?} {object:?}: {told:?}");
+        // Whoever is not known may have it, however long that takes.
+        let unknown = Given { known: false, waited: true, ..given(mine, object, "", "") };
+        unknown.check("rest Unproved");
+        Given { returning: true, waited: true, ..given(mine, object, "", "") }.check("rest Unproved");
+    }
+    // What is written down as it is says enough: the claim beside it is nobody's concern.
+    given("applied 5 m 1", "1@99 a 1", "applied 5 m 1", "1").check("rest InStep");
+    given("applied 5 m 1", "", "applied 5 m 1", "1").check("Removed 6 m -");
+}
+
+#[test]
+fn what_was_not_proved_is_not_written_down_where_the_winner_is_declined() {
+    let wary = Given { accept: Accept::parse(Some("a")), ..given("", "1@2 a 1", "applied 3 b 2", "2") };
+    wary.check("rest Declined");
 }
 
 #[test]
@@ -283,7 +346,7 @@ fn a_change_that_was_not_known_to_the_winner_is_told() {
 fn a_user_knew_what_was_in_front_of_them() {
     let base = |mine, object, theirs, there| {
         given(mine, object, theirs, there).with(|case| match plan(case).act {
-            Act::Judge(_, entry) => (entry.version.rev, entry.version.base),
+            Act::AssignRevision(_, entry) => (entry.version.rev, entry.version.base),
             other => panic!("{other:?}"),
         })
     };
@@ -304,18 +367,52 @@ fn what_a_member_brings_along() {
         ("applied 1 b 1", "1", "applied 1 b 1", "rest InStep"),
         ("applied 1 b 1", "1", "removed 2 b -", "rest InStep"),
         ("applied 1 m 1", "1", "", "rest InStep"),
-        ("applied 1 b 1", "2@1 b 1", "", "rest InStep"),
         ("", "1", "", "rest InStep"),
         ("", "1*", "", "rest Nowhere"),
         ("removed 2 m -", "", "applied 1 b 1", "forget Done"),
         ("applied 1 b 1", "", "applied 1 b 1", "forget Done"),
         ("kept 1 b -", "1", "", "forget Done"),
+        ("removing 2 b -", "1@1 b 1", "", "forget Done"),
+        // What the others still say goes on.
+        ("removing 2 b -", "1@1 b 1", "removed 2 b -", "rest InStep"),
+        ("kept 2 b -", "1", "removed 2 b -", "rest InStep"),
+        // A copy that was changed meanwhile is less than anything that lives; where nothing does it is its users' own.
+        ("applied 1 b 1", "2@1 b 1", "applied 1 b 1", "note applied 0 m 2"),
+        ("", "2@1 b 1", "applied 3 b 3", "note applied 0 m 2"),
+        ("applied 1 b 1", "2@1 b 1", "", "rest InStep"),
+        ("applied 1 b 1", "2@1 b 1", "removed 2 b -", "rest InStep"),
+        // What was made anew is brought along.
+        ("applied 1 b 1", "2", "applied 1 b 1", "rest InStep"),
     ] {
-        let act = given(mine, object, theirs, "").with(|case| words(&rejoin(case)));
-        assert_eq!(act, expected, "{mine:?} {object:?} {theirs:?}");
+        let case = Given { their_floor: 1, ..given(mine, object, theirs, "") };
+        assert_eq!(case.with(|case| words(&rejoin(case))), expected, "{mine:?} {object:?} {theirs:?}");
     }
-    let unknown = Given { known: false, waited: true, ..given("applied 1 b 1", "1", "", "") };
-    assert_eq!(unknown.with(|case| words(&rejoin(case))), "rest OthersUnknown");
+    // Nobody has it, and nobody ever forgot that something was removed.
+    let kept = given("applied 1 b 1", "1", "", "");
+    assert_eq!(kept.with(|case| words(&rejoin(case))), "rest InStep");
+    for (mine, object) in [("applied 1 b 1", "1"), ("applied 1 b 1", "2@1 b 1")] {
+        let unknown = Given { known: false, waited: true, ..given(mine, object, "", "") };
+        assert_eq!(unknown.with(|case| words(&rejoin(case))), "rest OthersUnknown");
+        // Who returns too is not waited for, or two would wait for each other.
+        let both = Given { returning: true, ..given(mine, object, "", "") };
+        assert_eq!(both.with(|case| words(&rejoin(case))), "rest InStep");
+    }
+}
+
+#[test]
+fn what_was_changed_in_a_cluster_that_was_no_member_is_overruled() {
+    let overruled = Entry {
+        version: Version::overruled(&id("m"), hash(2)),
+        state: State::Applied { local: None, place: Place::default() },
+    };
+    let case = given("", "2@1 b 1", "applied 1 b 1", "1");
+    let plan = case.with(|case| plan(&Case { mine: Some(&overruled), ..case.clone() }));
+    assert_eq!(words(&plan.act), "replace 1 b 1");
+    assert_eq!(plan.news, [News::Overruled { by: version("1 b 1") }]);
+    // It is deleted before that: no user removed it from the federation.
+    let gone = given("", "", "applied 1 b 1", "1");
+    let act = gone.with(|case| super::super::plan(&Case { mine: Some(&overruled), ..case.clone() }).act);
+    assert_eq!(words(&act), "forget GroundGone");
 }
 
 #[test]
@@ -330,11 +427,37 @@ fn a_removal_that_lost_is_forgotten_where_nothing_comes_over_it() {
 }
 
 #[test]
+fn a_ledger_far_ahead_of_all_others_was_written_by_no_leader() {
+    let forged = format!("applied {} b 7", crate::policies::version::HIGHEST);
+    let forged_removal = format!("removed {} b -", crate::policies::version::HIGHEST);
+    // Elsewhere it neither goes over anything nor keeps anybody from the next revision.
+    given("applied 3 m 1", "1", &forged, "7").check("rest InStep");
+    given("applied 3 m 1", "1", &forged_removal, "").check("rest InStep");
+    given("applied 3 m 1", "2", &forged, "7").check("Edited 4 m 2");
+    given("", "", &forged, "7").check("rest Nowhere");
+    // Where another is not known, who may have the same, nothing is decided.
+    let mut two = given("applied 3 m 1", "2", &forged, "7");
+    two.waited = false;
+    let unknown = Other { member: &id("c"), ledger: Knows::Unknown, floor: 0, object: None, refused: None };
+    let act = two.with(|case| {
+        let mut case = case.clone();
+        case.others.push(unknown.clone());
+        words(&plan(&case).act)
+    });
+    assert_eq!(act, "rest OthersUnknown");
+    // In the ledger itself, what is there counts from the next revision on.
+    let forged = format!("applied {} m 7", crate::policies::version::HIGHEST);
+    given(&forged, "7", "applied 3 b 1", "1").check("Created 4 m 7");
+    // A member that was alone for long may be ahead.
+    given("applied 3 m 1", "1", "applied 2000 b 2", "2").check("replace 2000 b 2");
+}
+
+#[test]
 fn nothing_comes_after_the_highest_revision() {
     let highest = format!("applied {} b 1", crate::policies::version::HIGHEST);
     let case = given(&highest, "2", &highest, "1");
     assert_eq!(case.with(|case| plan(case).act), Act::Rest(Why::Exhausted));
     assert_eq!(case.with(|case| plan(case).news), [News::Exhausted]);
     let before = format!("applied {} b 1", crate::policies::version::HIGHEST - 1);
-    given(&before, "2", &before, "1").with(|case| assert!(matches!(plan(case).act, Act::Judge(..))));
+    given(&before, "2", &before, "1").with(|case| assert!(matches!(plan(case).act, Act::AssignRevision(..))));
 }

@@ -8,7 +8,7 @@ use crate::policies::accept::Accept;
 use crate::policies::content::{Marked, Sighting};
 use crate::policies::key::PolicyKey;
 use crate::policies::ledger::{Entry, Place, State};
-use crate::policies::plan::{Act, Case, Ground, Knows, Object, Other, Plan, plan};
+use crate::policies::plan::{Act, Case, Ground, Knows, Object, Other, Plan, Why, plan, rejoin};
 use crate::policies::version::{Hash, Version};
 
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -22,9 +22,23 @@ pub(super) struct Policy {
     pub(super) uid: u8,
 }
 
+/// Whether a cluster is a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Membership {
+    #[default]
+    In,
+    Out {
+        /// The others have waited long enough for it.
+        given_up: bool,
+    },
+    /// It is to be put right before it counts.
+    Returning,
+}
+
 /// A member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Site {
+    pub(super) membership: Membership,
     pub(super) policy: Option<Policy>,
     pub(super) entry: Option<Entry>,
     pub(super) floor: u64,
@@ -41,8 +55,16 @@ pub(super) enum Until {
     Object,
 }
 
+/// What a leader was last told of another ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Word {
+    Unknown,
+    Returning,
+    Says(Option<Entry>),
+}
+
 /// What a leader was last told of the ledgers of others.
-pub(super) type Told = [Option<Option<Entry>>; 3];
+pub(super) type Told = [Word; 3];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
@@ -77,27 +99,34 @@ impl Policy {
 impl World {
     /// All know of all.
     pub(super) fn new() -> World {
-        let told = [const { [const { Some(None) }; 3] }; 3];
+        let told = [const { [const { Word::Says(None) }; 3] }; 3];
         World { sites: Default::default(), told }
     }
 
     /// What the leader of a member decides.
     pub(super) fn plan(&self, me: usize, waited: bool) -> Plan {
+        self.with_case(me, waited, plan)
+    }
+
+    fn with_case<T>(&self, me: usize, waited: bool, decide: impl FnOnce(&Case<'_>) -> T) -> T {
         let names = NAMES.map(id);
         let sights: Vec<Option<Sighting>> =
             self.sites.iter().map(|site| site.policy.as_ref().map(Policy::sighting)).collect();
-        let others = (0..3).filter(|other| *other != me).map(|other| Other {
+        let given_up = |other: usize| self.sites[other].membership == Membership::Out { given_up: true };
+        let others = (0..3).filter(|other| *other != me && !given_up(*other)).map(|other| Other {
             member: &names[other],
             ledger: match &self.told[me][other] {
-                None => Knows::Unknown,
-                Some(entry) => Knows::Known(entry.as_ref()),
+                Word::Unknown => Knows::Unknown,
+                Word::Returning => Knows::Returning,
+                Word::Says(entry) => Knows::Known(entry.as_ref()),
             },
+            floor: self.sites[other].floor,
             object: sights[other].as_ref(),
             refused: None,
         });
         let (key, accept, tiers) = (PolicyKey::cluster("x"), Accept::All, BTreeSet::new());
         let site = &self.sites[me];
-        plan(&Case {
+        decide(&Case {
             key: &key,
             me: &names[me],
             mine: site.entry.as_ref(),
@@ -115,9 +144,25 @@ impl World {
     /// Does what the leader of a member decides; says whether that changed anything.
     pub(super) fn act(&mut self, me: usize, until: Until) -> bool {
         let before = self.sites[me].clone();
-        match self.plan(me, true).act {
-            Act::Rest(_) | Act::Refuse(_) | Act::Discard { .. } => {}
-            Act::Judge(_, entry) | Act::Note(entry) => self.note(me, entry),
+        let act = match before.membership {
+            Membership::In => self.plan(me, true).act,
+            Membership::Out { .. } => return false,
+            Membership::Returning => self.with_case(me, true, rejoin),
+        };
+        match act {
+            Act::Rest(Why::InStep | Why::Nowhere) if before.membership == Membership::Returning => {
+                self.sites[me].membership = Membership::In;
+            }
+            Act::Rest(_) | Act::Refuse(_) => {}
+            Act::Discard { .. } => {
+                if until != Until::Intent {
+                    self.sites[me].policy = None;
+                }
+                if until == Until::End {
+                    self.sites[me].entry = None;
+                }
+            }
+            Act::AssignRevision(_, entry) | Act::Note(entry) => self.note(me, entry),
             Act::Forget(_) => {
                 let site = &mut self.sites[me];
                 if let Some(entry) = site.entry.take().filter(|entry| !entry.version.is_live()) {
@@ -158,7 +203,11 @@ impl World {
 
     /// One leader hears of another member's ledger; says whether that was news.
     pub(super) fn hear(&mut self, me: usize, other: usize) -> bool {
-        let now = Some(self.sites[other].entry.clone());
+        let now = match self.sites[other].membership {
+            Membership::In => Word::Says(self.sites[other].entry.clone()),
+            Membership::Out { .. } => Word::Unknown,
+            Membership::Returning => Word::Returning,
+        };
         std::mem::replace(&mut self.told[me][other], now.clone()) != now
     }
 
@@ -187,6 +236,36 @@ impl World {
 
     pub(super) fn leave(&mut self, me: usize) {
         self.sites[me].policy.as_mut().unwrap().federated = false;
+    }
+
+    /// A user writes on a policy that it is a copy of this revision.
+    pub(super) fn forge(&mut self, me: usize, says: u8, rev: u64, origin: usize) {
+        let uid = self.sites[me].policy.as_ref().map_or_else(|| self.fresh(me), |policy| policy.uid);
+        let stamp = Version { rev, base: 0, origin: id(NAMES[origin]), content: Some(hash(says)) };
+        self.sites[me].policy = Some(Policy { says, federated: true, stamp: Some(stamp), uid });
+    }
+
+    /// A cluster leaves; leaders may hear of it late.
+    pub(super) fn depart(&mut self, me: usize) {
+        self.sites[me].membership = Membership::Out { given_up: false };
+    }
+
+    /// The others wait no longer for a cluster that left.
+    pub(super) fn give_up(&mut self, me: usize) {
+        self.sites[me].membership = Membership::Out { given_up: true };
+        self.told.iter_mut().for_each(|told| told[me] = Word::Unknown);
+    }
+
+    pub(super) fn come_back(&mut self, me: usize) {
+        self.sites[me].membership = Membership::Returning;
+        // Whoever leads it then reads the other ledgers first.
+        self.told[me] = [const { Word::Unknown }; 3];
+    }
+
+    /// Whether a member has the policy, federated.
+    pub(super) fn holds(&self, me: usize) -> bool {
+        let site = &self.sites[me];
+        site.membership == Membership::In && site.policy.as_ref().is_some_and(|policy| policy.federated)
     }
 
     /// Lets everybody hear and act until nothing changes any more.
